@@ -72,6 +72,7 @@
  *     FASTQ_MALLOC(n) and     where memory comes from when no fq_allocator is given; both or neither,
  *     FASTQ_FREE(p)             in the unit with the implementation; aligned as malloc aligns
  *     FASTQ_CACHE_LINE        bytes that two threads should not share (64); the same in every unit
+ *     FASTQ_PAUSE()           the instruction for a spinning processor, where fastq.h has none
  *     FASTQ_INDEX_ORIGIN      where the indices of a new ring start; tests set it to start near a wrap
  */
 #ifndef FASTQ_WORKQUEUE_H_INCLUDED
@@ -124,6 +125,23 @@
 #define FQI_UNUSED
 #define FQI_INLINE  static inline
 #define FQI_RARE(x) (x)
+#endif
+
+/* Pauses before a thread that meets a held lock, a full or an empty channel goes to sleep. */
+#ifndef FQI_PATIENCE
+#define FQI_PATIENCE 50
+#endif
+
+#ifndef FASTQ_PAUSE
+#if defined(__GNUC__) && (defined(__x86_64__) || defined(__i386__))
+#define FASTQ_PAUSE() __builtin_ia32_pause()
+#elif defined(__GNUC__) && defined(__aarch64__)
+#define FASTQ_PAUSE() __asm__ __volatile__("isb")
+#elif defined(_WIN32)
+#define FASTQ_PAUSE() YieldProcessor()
+#else
+#define FASTQ_PAUSE() ((void)0)
+#endif
 #endif
 
 #define FQI_FACE static inline FQI_UNUSED /* the typed one-liners that the FQ_ macros write */
@@ -291,33 +309,38 @@ FQI_INLINE size_t fqi_ring_count(const fq_ring *r) { return r != NULL ? r->count
 /* name_capacity: how many items fit; of a growing ring, before it grows. */
 FQI_INLINE size_t fqi_ring_capacity(const fq_ring *r) { return r != NULL ? r->capacity : 0; }
 
+/* The place n steps after at, in a storage that wraps; n <= capacity. */
+FQI_INLINE size_t fqi_advance(size_t at, size_t n, size_t capacity) {
+  at += n;
+  return at >= capacity ? at - capacity : at;
+}
+
+/* Copies n items to, or from, the places from at on; n <= capacity. */
+FQI_INLINE void fqi_copy_in(unsigned char *data, size_t capacity, size_t at, const void *items,
+                            size_t n, size_t size) {
+  size_t first = fqi_min(n, capacity - at);
+  memcpy(data + at * size, items, first * size);
+  if (n > first) {
+    memcpy(data, (const unsigned char *)items + first * size, (n - first) * size);
+  }
+}
+
+FQI_INLINE void fqi_copy_out(const unsigned char *data, size_t capacity, size_t at, void *out,
+                             size_t n, size_t size) {
+  size_t first = fqi_min(n, capacity - at);
+  memcpy(out, data + at * size, first * size);
+  if (n > first) {
+    memcpy((unsigned char *)out + first * size, data, (n - first) * size);
+  }
+}
+
 /* The index of the i-th place from head on, i <= capacity. */
 FQI_INLINE size_t fqi_ring_index(const fq_ring *r, size_t i) {
-  size_t at = r->head + i;
-  return at >= r->capacity ? at - r->capacity : at;
+  return fqi_advance(r->head, i, r->capacity);
 }
 
 FQI_INLINE unsigned char *fqi_ring_place(const fq_ring *r, size_t i, size_t size) {
   return r->data + fqi_ring_index(r, i) * size;
-}
-
-/* Copies n items (n >= 1) to, or from, the n places that begin at the i-th from head on. */
-FQI_INLINE void fqi_ring_copy_in(fq_ring *r, size_t i, const void *items, size_t n, size_t size) {
-  size_t at = fqi_ring_index(r, i);
-  size_t first = fqi_min(n, r->capacity - at);
-  memcpy(r->data + at * size, items, first * size);
-  if (n > first) {
-    memcpy(r->data, (const unsigned char *)items + first * size, (n - first) * size);
-  }
-}
-
-FQI_INLINE void fqi_ring_copy_out(const fq_ring *r, size_t i, void *out, size_t n, size_t size) {
-  size_t at = fqi_ring_index(r, i);
-  size_t first = fqi_min(n, r->capacity - at);
-  memcpy(out, r->data + at * size, first * size);
-  if (n > first) {
-    memcpy((unsigned char *)out + first * size, r->data, (n - first) * size);
-  }
 }
 
 /* name_push: put one item at the tail.
@@ -396,7 +419,7 @@ FQI_INLINE size_t fqi_ring_push_n(fq_ring *r, const void *items, size_t n, size_
   }
   n = fqi_ring_room(r, n, size, &old);
   if (n > 0) {
-    fqi_ring_copy_in(r, r->count, items, n, size);
+    fqi_copy_in(r->data, r->capacity, fqi_ring_index(r, r->count), items, n, size);
     r->count += n;
   }
   if (FQI_RARE(old.memory != NULL)) {
@@ -415,7 +438,7 @@ FQI_INLINE size_t fqi_ring_push_front_n(fq_ring *r, const void *items, size_t n,
   n = fqi_ring_room(r, n, size, &old);
   if (n > 0) {
     r->head = fqi_ring_index(r, r->capacity - n);
-    fqi_ring_copy_in(r, 0, items, n, size);
+    fqi_copy_in(r->data, r->capacity, r->head, items, n, size);
     r->count += n;
   }
   if (FQI_RARE(old.memory != NULL)) {
@@ -440,7 +463,7 @@ FQI_INLINE fq_status fqi_ring_push_all(fq_ring *r, const void *items, size_t n, 
     }
   }
   if (n > 0) {
-    fqi_ring_copy_in(r, r->count, items, n, size);
+    fqi_copy_in(r->data, r->capacity, fqi_ring_index(r, r->count), items, n, size);
     r->count += n;
   }
   if (FQI_RARE(old.memory != NULL)) {
@@ -458,7 +481,7 @@ FQI_INLINE size_t fqi_ring_pop_n(fq_ring *r, void *out, size_t n, size_t size) {
   }
   n = fqi_min(n, r->count);
   if (n > 0) {
-    fqi_ring_copy_out(r, 0, out, n, size);
+    fqi_copy_out(r->data, r->capacity, r->head, out, n, size);
     r->head = fqi_ring_index(r, n);
     r->count -= n;
   }
@@ -619,19 +642,32 @@ typedef struct fqi_waiters {
   size_t count;
 } fqi_waiters;
 
+/* One side of a channel: what only those who push touch, or only those who pop. */
+typedef struct fqi_side {
+  unsigned char apart[FASTQ_CACHE_LINE]; /* from the neighbour before it */
+  fqi_lock lock;
+  size_t count;    /* items that came in, or went out, since init; wraps; the other side reads it */
+  size_t at;       /* the place of the next one */
+  size_t seen;     /* the other side's count when it was last read */
+  size_t patience; /* how often to look again before going to sleep */
+} fqi_side;
+
 typedef struct fq_chan {
-  fqi_lock lock; /* guards everything below */
-  fq_ring ring;
-  size_t limit;   /* SIZE_MAX: unbounded */
-  size_t wanted;  /* the least number of items that lets a waiting reader go; SIZE_MAX: none */
-  uint64_t taken; /* items handed to readers since init */
-  fqi_waiters readers;
-  fqi_waiters writers;
+  /* Written with both sides' locks held, so that either of them is enough to read it. */
+  size_t fits;     /* items the ring may hold as it is: 0 once closed */
+  size_t sleepers; /* waiters linked in the lists below */
   void (*notify)(void *ctx);
+  fq_ring ring; /* its head and count are in force only while both locks are held */
   void *notify_ctx;
-  fqi_cond left; /* signalled when a thread that gave up its wait has left */
+  size_t limit;  /* SIZE_MAX: unbounded */
+  size_t wanted; /* the least number of items that lets a waiting reader go; SIZE_MAX: none */
+  fqi_waiters readers, writers;
+  fqi_waiters idlers; /* threads that wait for a pool to be idle */
+  fqi_cond left;      /* goes with push.lock: a thread that gave up its wait has left */
   int error;
   bool closed;
+  fqi_side push, pop;
+  unsigned char apart[FASTQ_CACHE_LINE];
 } fq_chan;
 
 /* Reads the items of a channel as a stream; see name_next. Zero is the default of every member. */
@@ -823,10 +859,7 @@ typedef struct fq_pool {
   fqi_worker *workers;
   size_t threads; /* that were started */
   fqi_block block;
-  unsigned char *spare; /* one task, for canceling */
-  fqi_waiters idlers;   /* threads in name_wait; this and what follows: under the queue's lock */
-  uint64_t finished;    /* tasks whose done has returned */
-  bool canceling;
+  size_t finished; /* tasks whose done has returned; wraps; under queue.pop.lock */
 } fq_pool;
 
 FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size, size_t align);
@@ -932,8 +965,12 @@ extern "C" {
 
 #if !defined(FASTQ_NO_THREADS) && !defined(FQI_PLATFORM_HEADER)
 
-/* fqi_cas: *p from expected to desired, acquire and release; false when *p is something else. */
+/* fqi_load, fqi_store: acquire, release. fqi_cas: both; false when *p is not the expected. */
 #if defined(__GNUC__) || defined(__clang__)
+static size_t fqi_load(const size_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+
+static void fqi_store(size_t *p, size_t value) { __atomic_store_n(p, value, __ATOMIC_RELEASE); }
+
 static bool fqi_cas(size_t *p, size_t expected, size_t desired) {
   return __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL,
                                      __ATOMIC_ACQUIRE);
@@ -943,12 +980,35 @@ static bool fqi_cas(size_t *p, size_t expected, size_t desired) {
   return InterlockedCompareExchangePointer((void *volatile *)p, (void *)desired,
                                            (void *)expected) == (void *)expected;
 }
+
+static size_t fqi_load(const size_t *p) {
+  return (size_t)InterlockedCompareExchangePointer((void *volatile *)(uintptr_t)p, NULL, NULL);
+}
+
+static void fqi_store(size_t *p, size_t value) {
+  (void)InterlockedExchangePointer((void *volatile *)p, (void *)value);
+}
 #else
 #include <stdatomic.h>
+static size_t fqi_load(const size_t *p) {
+  return atomic_load_explicit((const _Atomic size_t *)p, memory_order_acquire);
+}
+
+static void fqi_store(size_t *p, size_t value) {
+  atomic_store_explicit((_Atomic size_t *)p, value, memory_order_release);
+}
+
 static bool fqi_cas(size_t *p, size_t expected, size_t desired) {
   return atomic_compare_exchange_strong((_Atomic size_t *)p, &expected, desired);
 }
 #endif
+
+/* fqi_pause: about a microsecond off the shared cache lines. */
+static void fqi_pause(void) {
+  for (int i = 0; i < 20; i++) {
+    FASTQ_PAUSE();
+  }
+}
 
 /* What both systems below offer:
  *   fqi_lock_init, fqi_cond_init, fqi_thread_start   0 or the system's error number
@@ -968,7 +1028,9 @@ static int fqi_lock_init(fqi_lock *l) {
 
 static void fqi_lock_destroy(fqi_lock *l) { (void)l; }
 
-static void fqi_lock_acquire(fqi_lock *l) { AcquireSRWLockExclusive((SRWLOCK *)l); }
+static bool fqi_lock_try(fqi_lock *l) { return TryAcquireSRWLockExclusive((SRWLOCK *)l) != 0; }
+
+static void fqi_lock_wait(fqi_lock *l) { AcquireSRWLockExclusive((SRWLOCK *)l); }
 
 static void fqi_lock_release(fqi_lock *l) { ReleaseSRWLockExclusive((SRWLOCK *)l); }
 
@@ -1037,7 +1099,9 @@ static int fqi_lock_init(fqi_lock *l) { return pthread_mutex_init((pthread_mutex
 
 static void fqi_lock_destroy(fqi_lock *l) { (void)pthread_mutex_destroy((pthread_mutex_t *)l); }
 
-static void fqi_lock_acquire(fqi_lock *l) { (void)pthread_mutex_lock((pthread_mutex_t *)l); }
+static bool fqi_lock_try(fqi_lock *l) { return pthread_mutex_trylock((pthread_mutex_t *)l) == 0; }
+
+static void fqi_lock_wait(fqi_lock *l) { (void)pthread_mutex_lock((pthread_mutex_t *)l); }
 
 static void fqi_lock_release(fqi_lock *l) { (void)pthread_mutex_unlock((pthread_mutex_t *)l); }
 
@@ -1166,6 +1230,19 @@ static size_t fqi_cpu_count(void) {
 }
 
 #endif /* POSIX */
+
+/* Whoever meets a held lock stays off its cache line for a while before it tries again, and sleeps
+ * only if that goes on: the holder runs on at full speed meanwhile. */
+static void fqi_lock_acquire(fqi_lock *l) {
+  for (int tries = 0; tries < FQI_PATIENCE; tries++) {
+    if (fqi_lock_try(l)) {
+      return;
+    }
+    fqi_pause();
+  }
+  fqi_lock_wait(l);
+}
+
 #endif /* threads */
 
 /* -------------------------------------------------------------------------------------------- */
@@ -1233,7 +1310,7 @@ static fq_status fqi_ring_resize(fq_ring *r, size_t capacity, fqi_block *old) {
     return FQ_NOMEM;
   }
   if (r->count > 0) {
-    fqi_ring_copy_out(r, 0, data, r->count, r->item_size);
+    fqi_copy_out(r->data, r->capacity, r->head, data, r->count, r->item_size);
   }
   if (old != NULL) {
     *old = r->block;
@@ -1328,16 +1405,28 @@ FQI_API fq_status fqi_ring_reserve(fq_ring *r, size_t capacity) {
 /* @@chan: implementation                                                                       */
 /* -------------------------------------------------------------------------------------------- */
 
-/* The channel is a state machine under one lock. A call that cannot finish links a waiter, which lies
- * on its own stack, and parks. Whoever changes the state serves the waiters that this lets finish:
- * it moves their items, unlinks them, releases the lock, and only then wakes them. So:
+/* Two locks, one for each side. As long as nobody waits, a push needs only push.lock and a pop only
+ * pop.lock: the sides meet in the two counts, each of which is written by its own side with release
+ * and read by the other with acquire, and read seldom, because each side remembers what it saw:
+ *   [C1] a push publishes its items in push.count     [C2] a pop that seems short reads push.count
+ *   [C3] a pop gives its places back in pop.count     [C4] a push that seems short reads pop.count
+ * Everything else, first of all waiting, is done with both locks held, push.lock first. What is
+ * written only then can be read under either lock, so whoever comes after a waiter has linked itself
+ * sees it, and whoever came before it has been seen: no wake is lost.
+ *
+ * With both locks held the channel is a plain state machine over its ring. A call that cannot finish
+ * links a waiter, which lies on its own stack, and parks. Whoever changes the state serves the
+ * waiters that this lets finish: it moves their items, unlinks them, releases the locks, and only
+ * then wakes them. So:
  *   - while a writer waits, the channel is full; while a reader waits, fewer items are there than
- *     it wants (c->wanted is the least of these numbers);
+ *     it wants (wanted is the least of these numbers);
  *   - a waiter that was served is done: it returns without another look at the channel;
  *   - one wake per served waiter, none for anyone else.
  * A waiter whose time is up races with who serves it. Its state decides, by one compare-and-swap:
  * either it is served and waits for the wake that is on its way, or it is leaving, stays linked until
- * it holds the lock, and gets no wake. fqi_chan_destroy waits for those that are leaving. */
+ * it holds the locks, and gets no wake. fqi_chan_destroy waits for those that are leaving. */
+
+#define FQI_SPIN_NS 100000 /* a timeout below this is not spent on pauses */
 
 enum { FQI_WAITING, FQI_SERVED, FQI_LEAVING };
 
@@ -1482,7 +1571,7 @@ static void fqi_chan_hand(fq_chan *c, fqi_waiter *w) {
   size_t n = fqi_ring_pop_n(&c->ring, w->to, w->max - w->count, size);
   w->to += n * size;
   w->count += n;
-  c->taken += n;
+  c->pop.count += n;
 }
 
 static void fqi_chan_find_wanted(fq_chan *c) {
@@ -1543,18 +1632,41 @@ static void fqi_chan_put(fq_chan *c, fqi_waiter *w, fqi_waiters *wakes) {
   } while (w->count < w->max && w->status == FQ_OK && c->ring.count < c->limit);
 }
 
-/* Releases the lock, and after it wakes and notifies. */
-static void fqi_chan_unlock(fq_chan *c, fqi_waiters *wakes, bool notify) {
+/* Takes both locks and gives the ring its items: from here on the plain state machine. */
+static void fqi_chan_enter(fq_chan *c) {
+  fqi_lock_acquire(&c->push.lock);
+  fqi_lock_acquire(&c->pop.lock);
+  c->ring.head = c->pop.at;
+  c->ring.count = c->push.count - c->pop.count;
+}
+
+/* Hands the ring's items back to the two sides. */
+static void fqi_chan_settle(fq_chan *c) {
+  c->pop.at = c->ring.head;
+  c->push.at = c->ring.capacity > 0 ? fqi_ring_index(&c->ring, c->ring.count) : 0;
+  c->push.count = c->pop.count + c->ring.count;
+  c->push.seen = c->pop.count;
+  c->pop.seen = c->push.count;
+  c->fits = c->closed ? 0 : fqi_min(c->limit, c->ring.capacity);
+  c->sleepers = c->readers.count + c->writers.count + c->idlers.count;
+}
+
+/* Ends what fqi_chan_enter began; then, without a lock, it wakes and notifies. */
+static void fqi_chan_leave(fq_chan *c, fqi_waiters *wakes, bool notify) {
   void (*fn)(void *ctx) = notify ? c->notify : NULL;
   void *ctx = c->notify_ctx;
-  fqi_lock_release(&c->lock);
-  fqi_waiters_wake(wakes);
+  fqi_chan_settle(c);
+  fqi_lock_release(&c->pop.lock);
+  fqi_lock_release(&c->push.lock);
+  if (wakes != NULL) {
+    fqi_waiters_wake(wakes);
+  }
   if (fn != NULL) {
     fn(ctx);
   }
 }
 
-/* Sleeps as a member of list until served (true) or until the time is up: then the lock is held
+/* Sleeps as a member of list until served (true) or until the time is up: then both locks are held
  * again, w is unlinked, and the caller ends the call. */
 static bool fqi_chan_sleep(fq_chan *c, fqi_waiters *list, fqi_waiter *w, int64_t timeout) {
   if (fqi_waiter_park(w, fqi_deadline(timeout))) {
@@ -1563,7 +1675,7 @@ static bool fqi_chan_sleep(fq_chan *c, fqi_waiters *list, fqi_waiter *w, int64_t
   if (!fqi_cas(&w->state, FQI_WAITING, FQI_LEAVING)) {
     return fqi_waiter_park(w, INT64_MAX);
   }
-  fqi_lock_acquire(&c->lock);
+  fqi_chan_enter(c);
   fqi_waiters_remove(list, w);
   if (c->closed) {
     fqi_cond_signal(&c->left);
@@ -1571,15 +1683,120 @@ static bool fqi_chan_sleep(fq_chan *c, fqi_waiters *list, fqi_waiter *w, int64_t
   return false;
 }
 
+/* With push.lock held: all n items, if nobody waits and they fit. */
+static bool fqi_chan_push_fast(fq_chan *c, const void *items, size_t n, bool *notify) {
+  fqi_side *push = &c->push;
+  size_t count = push->count;
+  if (c->sleepers != 0 || n > c->fits) {
+    return false;
+  }
+  if (count - push->seen > c->fits - n) {
+    push->seen = fqi_load(&c->pop.count); /* [C4], pairs with [C3] */
+    if (count - push->seen > c->fits - n) {
+      return false;
+    }
+  }
+  fqi_copy_in(c->ring.data, c->ring.capacity, push->at, items, n, c->ring.item_size);
+  push->at = fqi_advance(push->at, n, c->ring.capacity);
+  fqi_store(&push->count, count + n); /* [C1], pairs with [C2] */
+  *notify = c->notify != NULL && fqi_load(&c->pop.count) == count;
+  return true;
+}
+
+/* With pop.lock held: up to max items, if nobody waits and min of them, at least one, are there. */
+static size_t fqi_chan_pop_fast(fq_chan *c, void *out, size_t min, size_t max) {
+  fqi_side *pop = &c->pop;
+  size_t count = pop->count;
+  if (c->sleepers != 0) {
+    return 0;
+  }
+  if (pop->seen - count < max) {
+    pop->seen = fqi_load(&c->push.count); /* [C2], pairs with [C1] */
+  }
+  size_t n = fqi_min(pop->seen - count, max);
+  if (n < min || n == 0) {
+    return 0;
+  }
+  fqi_copy_out(c->ring.data, c->ring.capacity, pop->at, out, n, c->ring.item_size);
+  pop->at = fqi_advance(pop->at, n, c->ring.capacity);
+  fqi_store(&pop->count, count + n); /* [C3], pairs with [C4] */
+  return n;
+}
+
+/* Whether to look again after a pause before going to sleep, for the tries-th time. */
+static bool fqi_side_again(const fq_chan *c, fqi_side *side, size_t tries, int64_t timeout) {
+  if (c->sleepers != 0 || c->closed || (timeout >= 0 && timeout < FQI_SPIN_NS)) {
+    return false;
+  }
+  if (tries < side->patience) {
+    return true;
+  }
+  side->patience = side->patience > 1 ? side->patience / 2 : 1;
+  return false;
+}
+
+/* Pushing without waiting, after a few more looks if that may help. */
+static bool fqi_chan_try_push(fq_chan *c, const void *items, size_t n, int64_t timeout) {
+  bool again = true, notify = false;
+  for (size_t tries = 0; again; tries++) {
+    fqi_lock_acquire(&c->push.lock);
+    bool done = fqi_chan_push_fast(c, items, n, &notify);
+    if (done && tries > 0) {
+      c->push.patience = FQI_PATIENCE;
+    }
+    again = !done && n <= c->fits && c->limit != SIZE_MAX &&
+            fqi_side_again(c, &c->push, tries, timeout);
+    void (*fn)(void *ctx) = notify ? c->notify : NULL;
+    void *ctx = c->notify_ctx;
+    fqi_lock_release(&c->push.lock);
+    if (fn != NULL) {
+      fn(ctx);
+    }
+    if (done) {
+      return true;
+    }
+    if (again) {
+      fqi_pause();
+    }
+  }
+  return false;
+}
+
+/* Popping without waiting, after a few more looks if that may help. */
+static size_t fqi_chan_try_pop(fq_chan *c, void *out, size_t min, size_t max, int64_t timeout) {
+  bool again = true;
+  for (size_t tries = 0; again; tries++) {
+    fqi_lock_acquire(&c->pop.lock);
+    size_t n = fqi_chan_pop_fast(c, out, min, max);
+    if (n > 0 && tries > 0) {
+      c->pop.patience = FQI_PATIENCE;
+    }
+    again = n == 0 && fqi_side_again(c, &c->pop, tries, timeout);
+    fqi_lock_release(&c->pop.lock);
+    if (n > 0) {
+      return n;
+    }
+    if (again) {
+      fqi_pause();
+    }
+  }
+  return 0;
+}
+
 /* Runs a writer's call to its end. */
 static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t timeout) {
+  if (!w->front && fqi_chan_try_push(c, w->from, w->max, timeout)) {
+    w->count = w->max;
+    return;
+  }
   fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
-  fqi_lock_acquire(&c->lock);
+  fqi_chan_enter(c);
   bool was_empty = c->ring.count == 0;
   if (c->closed) {
     w->status = FQ_CLOSED;
   } else {
+    (void)fqi_chan_serve_writers(c, &wakes);
     fqi_chan_put(c, w, &wakes);
     if (w->count == w->max || w->status != FQ_OK) {
       /* done */
@@ -1592,22 +1809,26 @@ static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t timeout) {
       waits = true;
     }
   }
-  fqi_chan_unlock(c, &wakes, was_empty && c->ring.count > 0);
+  fqi_chan_leave(c, &wakes, was_empty && c->ring.count > 0);
   if (!waits) {
     return;
   }
   if (!fqi_chan_sleep(c, &c->writers, w, timeout)) {
     w->status = w->finished ? w->status : FQ_TIMEOUT;
-    fqi_lock_release(&c->lock);
+    fqi_chan_leave(c, NULL, false);
   }
   fqi_waiter_close(w);
 }
 
 /* Runs a reader's call to its end. */
 static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t timeout) {
+  w->count = fqi_chan_try_pop(c, w->to, w->min, w->max, timeout);
+  if (w->count > 0) {
+    return;
+  }
   fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
-  fqi_lock_acquire(&c->lock);
+  fqi_chan_enter(c);
   if (w->min > c->limit) {
     w->status = FQ_INVALID;
   } else if (c->ring.count >= w->min || c->closed || timeout == 0) {
@@ -1624,7 +1845,7 @@ static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t timeout) {
     c->wanted = fqi_min(c->wanted, w->min);
     waits = true;
   }
-  fqi_chan_unlock(c, &wakes, false);
+  fqi_chan_leave(c, &wakes, false);
   if (!waits) {
     return;
   }
@@ -1634,9 +1855,16 @@ static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t timeout) {
       fqi_chan_take(c, w, &wakes);
       w->status = FQ_TIMEOUT;
     }
-    fqi_chan_unlock(c, &wakes, false);
+    fqi_chan_leave(c, &wakes, false);
   }
   fqi_waiter_close(w);
+}
+
+static bool fqi_side_init(fqi_side *side) {
+  side->count = (size_t)FASTQ_INDEX_ORIGIN;
+  side->seen = side->count;
+  side->patience = FQI_PATIENCE;
+  return fqi_lock_init(&side->lock) == 0;
 }
 
 FQI_API fq_status fqi_chan_init(fq_chan *c, size_t limit, size_t size, size_t align,
@@ -1649,13 +1877,17 @@ FQI_API fq_status fqi_chan_init(fq_chan *c, size_t limit, size_t size, size_t al
   if (status != FQ_OK) {
     return status;
   }
-  if (fqi_lock_init(&c->lock) == 0) {
-    if (fqi_cond_init(&c->left) == 0) {
-      c->limit = limit != 0 ? limit : SIZE_MAX;
-      c->wanted = SIZE_MAX;
-      return FQ_OK;
+  c->limit = limit != 0 ? limit : SIZE_MAX;
+  c->wanted = SIZE_MAX;
+  if (fqi_side_init(&c->push)) {
+    if (fqi_side_init(&c->pop)) {
+      if (fqi_cond_init(&c->left) == 0) {
+        fqi_chan_settle(c);
+        return FQ_OK;
+      }
+      fqi_lock_destroy(&c->pop.lock);
     }
-    fqi_lock_destroy(&c->lock);
+    fqi_lock_destroy(&c->push.lock);
   }
   fqi_ring_destroy(&c->ring);
   return FQ_SYSTEM;
@@ -1666,13 +1898,14 @@ FQI_API void fqi_chan_destroy(fq_chan *c) {
     return;
   }
   fqi_chan_fail(c, 0);
-  fqi_lock_acquire(&c->lock);
-  while (c->readers.count > 0 || c->writers.count > 0) {
-    fqi_cond_wait(&c->left, &c->lock, INT64_MAX);
+  fqi_lock_acquire(&c->push.lock);
+  while (c->sleepers > 0) {
+    fqi_cond_wait(&c->left, &c->push.lock, INT64_MAX);
   }
-  fqi_lock_release(&c->lock);
+  fqi_lock_release(&c->push.lock);
   fqi_cond_destroy(&c->left);
-  fqi_lock_destroy(&c->lock);
+  fqi_lock_destroy(&c->pop.lock);
+  fqi_lock_destroy(&c->push.lock);
   fqi_ring_destroy(&c->ring);
 }
 
@@ -1727,41 +1960,46 @@ FQI_API fq_status fqi_chan_pop(fq_chan *c, void *out, int64_t timeout) {
   return w.status;
 }
 
+/* With both locks held: close, if it is not closed yet, and let everyone go; true: it was not. */
+static bool fqi_chan_shut(fq_chan *c, int error, fqi_waiters *wakes) {
+  if (c->closed) {
+    return false;
+  }
+  c->closed = true;
+  c->error = error;
+  c->wanted = SIZE_MAX;
+  for (fqi_waiter *w = c->writers.head, *next; w != NULL; w = next) {
+    next = w->next;
+    if (!w->finished) {
+      fqi_waiter_serve(w, &c->writers, FQ_CLOSED, wakes);
+    }
+  }
+  for (fqi_waiter *w = c->readers.head, *next; w != NULL; w = next) {
+    next = w->next;
+    if (!w->finished) {
+      fqi_chan_hand(c, w);
+      fqi_waiter_serve(w, &c->readers, FQ_CLOSED, wakes);
+    }
+  }
+  return true;
+}
+
 FQI_API void fqi_chan_fail(fq_chan *c, int error) {
   fqi_waiters wakes = {NULL, NULL, 0};
-  if (!fqi_chan_ok(c)) {
-    return;
+  if (fqi_chan_ok(c)) {
+    fqi_chan_enter(c);
+    bool first = fqi_chan_shut(c, error, &wakes);
+    fqi_chan_leave(c, &wakes, first);
   }
-  fqi_lock_acquire(&c->lock);
-  bool first = !c->closed;
-  if (first) {
-    c->closed = true;
-    c->error = error;
-    c->wanted = SIZE_MAX;
-    for (fqi_waiter *w = c->writers.head, *next; w != NULL; w = next) {
-      next = w->next;
-      if (!w->finished) {
-        fqi_waiter_serve(w, &c->writers, FQ_CLOSED, &wakes);
-      }
-    }
-    for (fqi_waiter *w = c->readers.head, *next; w != NULL; w = next) {
-      next = w->next;
-      if (!w->finished) {
-        fqi_chan_hand(c, w);
-        fqi_waiter_serve(w, &c->readers, FQ_CLOSED, &wakes);
-      }
-    }
-  }
-  fqi_chan_unlock(c, &wakes, first);
 }
 
 FQI_API bool fqi_chan_closed(fq_chan *c) {
   if (!fqi_chan_ok(c)) {
     return true;
   }
-  fqi_lock_acquire(&c->lock);
+  fqi_chan_enter(c);
   bool closed = c->closed;
-  fqi_lock_release(&c->lock);
+  fqi_chan_leave(c, NULL, false);
   return closed;
 }
 
@@ -1770,9 +2008,9 @@ FQI_API int fqi_chan_error(const fq_chan *constant) {
   if (!fqi_chan_ok(c)) {
     return 0;
   }
-  fqi_lock_acquire(&c->lock);
+  fqi_chan_enter(c);
   int error = c->error;
-  fqi_lock_release(&c->lock);
+  fqi_chan_leave(c, NULL, false);
   return error;
 }
 
@@ -1780,9 +2018,9 @@ FQI_API size_t fqi_chan_count(fq_chan *c) {
   if (!fqi_chan_ok(c)) {
     return 0;
   }
-  fqi_lock_acquire(&c->lock);
+  fqi_chan_enter(c);
   size_t count = c->ring.count;
-  fqi_lock_release(&c->lock);
+  fqi_chan_leave(c, NULL, false);
   return count;
 }
 
@@ -1790,19 +2028,19 @@ FQI_API size_t fqi_chan_limit(fq_chan *c) {
   if (!fqi_chan_ok(c)) {
     return 0;
   }
-  fqi_lock_acquire(&c->lock);
+  fqi_chan_enter(c);
   size_t limit = c->limit != SIZE_MAX ? c->limit : 0;
-  fqi_lock_release(&c->lock);
+  fqi_chan_leave(c, NULL, false);
   return limit;
 }
 
 FQI_API void fqi_chan_waiting(fq_chan *c, size_t *producers, size_t *consumers) {
   size_t writers = 0, readers = 0;
   if (fqi_chan_ok(c)) {
-    fqi_lock_acquire(&c->lock);
+    fqi_chan_enter(c);
     writers = c->writers.count;
     readers = c->readers.count;
-    fqi_lock_release(&c->lock);
+    fqi_chan_leave(c, NULL, false);
   }
   if (producers != NULL) {
     *producers = writers;
@@ -1817,7 +2055,7 @@ FQI_API fq_status fqi_chan_set_limit(fq_chan *c, size_t limit) {
   if (!fqi_chan_ok(c)) {
     return FQ_INVALID;
   }
-  fqi_lock_acquire(&c->lock);
+  fqi_chan_enter(c);
   bool was_empty = c->ring.count == 0;
   fq_status status = fqi_ring_reserve(&c->ring, limit);
   if (status == FQ_OK) {
@@ -1831,19 +2069,18 @@ FQI_API fq_status fqi_chan_set_limit(fq_chan *c, size_t limit) {
     fqi_chan_find_wanted(c);
     (void)fqi_chan_serve_writers(c, &wakes);
   }
-  fqi_chan_unlock(c, &wakes, was_empty && c->ring.count > 0);
+  fqi_chan_leave(c, &wakes, was_empty && c->ring.count > 0);
   return status;
 }
 
 FQI_API void fqi_chan_notify(fq_chan *c, void (*fn)(void *ctx), void *ctx) {
-  fqi_waiters wakes = {NULL, NULL, 0};
   if (!fqi_chan_ok(c)) {
     return;
   }
-  fqi_lock_acquire(&c->lock);
+  fqi_chan_enter(c);
   c->notify = fn;
   c->notify_ctx = ctx;
-  fqi_chan_unlock(c, &wakes, c->ring.count > 0 || c->closed);
+  fqi_chan_leave(c, NULL, c->ring.count > 0 || c->closed);
 }
 
 FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out) {
@@ -1870,8 +2107,8 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out) {
 /* @@pool: implementation                                                                       */
 /* -------------------------------------------------------------------------------------------- */
 
-/* The queue's lock guards the accounting too: tasks handed out (queue.taken) less tasks finished are
- * the running ones. A worker reports its finished tasks and gets the next ones in one locked step. */
+/* The queue's pop.lock guards the accounting too: tasks that went out (pop.count) less tasks finished
+ * are the running ones. A worker reports its finished tasks and gets the next ones in one step. */
 
 struct fqi_worker {
   fqi_thread thread;
@@ -1892,19 +2129,19 @@ static bool fqi_pool_on_worker(const fq_pool *p) {
 }
 
 static bool fqi_pool_is_idle(const fq_pool *p) {
-  return p->queue.ring.count == 0 && p->queue.taken == p->finished;
+  return p->queue.ring.count == 0 && p->queue.pop.count == p->finished;
 }
 
-/* Counts n tasks as finished, and serves the threads that wait for the last of them. */
-static void fqi_pool_finish(fq_pool *p, size_t n, fqi_waiters *wakes) {
-  p->finished += n;
-  if (p->idlers.count == 0 || !fqi_pool_is_idle(p)) {
+/* With both locks held: serves the threads that wait for the pool to be idle, if it is. */
+static void fqi_pool_serve_idlers(fq_pool *p, fqi_waiters *wakes) {
+  fqi_waiters *idlers = &p->queue.idlers;
+  if (idlers->count == 0 || !fqi_pool_is_idle(p)) {
     return;
   }
-  for (fqi_waiter *w = p->idlers.head, *next; w != NULL; w = next) {
+  for (fqi_waiter *w = idlers->head, *next; w != NULL; w = next) {
     next = w->next;
     if (!w->finished) {
-      fqi_waiter_serve(w, &p->idlers, FQ_OK, wakes);
+      fqi_waiter_serve(w, idlers, FQ_OK, wakes);
     }
   }
 }
@@ -1915,18 +2152,26 @@ static size_t fqi_pool_next(fq_pool *p, fqi_worker *worker, size_t n) {
   fqi_waiter *w = &worker->waiter;
   fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
-  fqi_waiter_init(w, NULL, worker->tasks, 1, p->config.batch);
-  fqi_lock_acquire(&c->lock);
-  fqi_pool_finish(p, n, &wakes);
-  if (!p->canceling) {
-    fqi_chan_take(c, w, &wakes);
-    if (w->count == 0 && !c->closed) {
-      fqi_waiter_link(w, &c->readers);
-      c->wanted = 1;
-      waits = true;
-    }
+  fqi_lock_acquire(&c->pop.lock);
+  p->finished += n;
+  n = fqi_chan_pop_fast(c, worker->tasks, 1, p->config.batch);
+  fqi_lock_release(&c->pop.lock);
+  if (n == 0) {
+    n = fqi_chan_try_pop(c, worker->tasks, 1, p->config.batch, FQ_FOREVER);
   }
-  fqi_chan_unlock(c, &wakes, false);
+  if (n > 0) {
+    return n;
+  }
+  fqi_waiter_init(w, NULL, worker->tasks, 1, p->config.batch);
+  fqi_chan_enter(c);
+  fqi_pool_serve_idlers(p, &wakes);
+  fqi_chan_take(c, w, &wakes);
+  if (w->count == 0 && !c->closed) {
+    fqi_waiter_link(w, &c->readers);
+    c->wanted = 1;
+    waits = true;
+  }
+  fqi_chan_leave(c, &wakes, false);
   if (waits) {
     (void)fqi_chan_sleep(c, &c->readers, w, FQ_FOREVER);
   }
@@ -1951,7 +2196,7 @@ static void fqi_pool_work(void *arg) {
   }
 }
 
-/* One block: the workers, then their batches, then the spare task, each on its own cache lines. */
+/* One block: the workers, then their batches, each on its own cache lines. */
 static fq_status fqi_pool_alloc(fq_pool *p, size_t threads, size_t align) {
   size_t line = align > FASTQ_CACHE_LINE ? align : FASTQ_CACHE_LINE;
   size_t size = p->queue.ring.item_size, batch = p->config.batch;
@@ -1960,10 +2205,10 @@ static fq_status fqi_pool_alloc(fq_pool *p, size_t threads, size_t align) {
   }
   size_t head = fqi_round_up(threads * sizeof(fqi_worker), line);
   size_t stride = fqi_round_up(batch * size, line);
-  if (threads + 1 > (FQI_SIZE_LIMIT - head) / stride) {
+  if (threads > (FQI_SIZE_LIMIT - head) / stride) {
     return FQ_INVALID;
   }
-  size_t bytes = head + (threads + 1) * stride;
+  size_t bytes = head + threads * stride;
   unsigned char *memory =
       (unsigned char *)fqi_alloc_aligned(&p->queue.ring.allocator, bytes, line, &p->block);
   if (memory == NULL) {
@@ -1974,15 +2219,14 @@ static fq_status fqi_pool_alloc(fq_pool *p, size_t threads, size_t align) {
     p->workers[i].pool = p;
     p->workers[i].tasks = memory + head + i * stride;
   }
-  p->spare = memory + head + threads * stride;
   return FQ_OK;
 }
 
-/* Starts the workers. They come to their first task only when all of them are there, because the
- * queue's lock is held here; p->threads is how many there are to join. */
+/* Starts the workers. They come to their first task only when all of them are there, because
+ * pop.lock is held here; p->threads is how many there are to join. */
 static fq_status fqi_pool_start(fq_pool *p, size_t threads) {
   fq_status status = FQ_OK;
-  fqi_lock_acquire(&p->queue.lock);
+  fqi_lock_acquire(&p->queue.pop.lock);
   while (p->threads < threads && status == FQ_OK) {
     fqi_worker *worker = &p->workers[p->threads];
     if (!fqi_waiter_open(&worker->waiter)) {
@@ -1994,7 +2238,7 @@ static fq_status fqi_pool_start(fq_pool *p, size_t threads) {
       p->threads++;
     }
   }
-  fqi_lock_release(&p->queue.lock);
+  fqi_lock_release(&p->queue.pop.lock);
   return status;
 }
 
@@ -2010,6 +2254,7 @@ FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size
   if (status != FQ_OK) {
     return status;
   }
+  p->finished = p->queue.pop.count;
   p->config = *config;
   p->config.batch = config->batch != 0 ? config->batch : 1;
   size_t threads = config->threads != 0 ? config->threads : fqi_cpu_count();
@@ -2026,21 +2271,27 @@ FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size
   return status;
 }
 
-/* Drops the queued tasks, which no worker takes any more, in order. */
+/* Closes the queue and drops what is in it: the workers find it empty, and done gets the tasks. */
 static void fqi_pool_cancel(fq_pool *p) {
+  fq_chan *c = &p->queue;
   fqi_waiters wakes = {NULL, NULL, 0};
-  size_t n = 0;
-  do {
-    fqi_lock_acquire(&p->queue.lock);
-    fqi_pool_finish(p, n, &wakes);
-    n = fqi_ring_pop_n(&p->queue.ring, p->spare, 1, p->queue.ring.item_size);
-    p->queue.taken += n;
-    fqi_chan_unlock(&p->queue, &wakes, false);
-    wakes.head = NULL;
-    if (n > 0) {
-      fqi_pool_done(p, p->spare, FQ_CANCELED);
-    }
-  } while (n > 0);
+  fqi_chan_enter(c);
+  (void)fqi_chan_shut(c, 0, &wakes);
+  fq_ring dropped = c->ring;
+  c->ring.data = NULL;
+  c->ring.capacity = c->ring.head = c->ring.count = 0;
+  c->ring.block.memory = NULL;
+  c->pop.count += dropped.count;
+  fqi_chan_leave(c, &wakes, false);
+  for (size_t i = 0; i < dropped.count; i++) {
+    fqi_pool_done(p, fqi_ring_place(&dropped, i, dropped.item_size), FQ_CANCELED);
+  }
+  wakes.head = wakes.tail = NULL;
+  fqi_chan_enter(c);
+  p->finished += dropped.count;
+  fqi_pool_serve_idlers(p, &wakes);
+  fqi_chan_leave(c, &wakes, false);
+  fqi_ring_destroy(&dropped);
 }
 
 FQI_API fq_status fqi_pool_destroy(fq_pool *p, fq_how how) {
@@ -2054,23 +2305,13 @@ FQI_API fq_status fqi_pool_destroy(fq_pool *p, fq_how how) {
     return FQ_DEADLOCK;
   }
   if (how == FQ_CANCEL) {
-    fqi_lock_acquire(&p->queue.lock);
-    p->canceling = true;
-    fqi_lock_release(&p->queue.lock);
-  }
-  fqi_chan_fail(&p->queue, 0);
-  if (how == FQ_CANCEL) {
     fqi_pool_cancel(p);
   }
+  fqi_chan_fail(&p->queue, 0);
   for (size_t i = 0; i < p->threads; i++) {
     fqi_thread_join(&p->workers[i].thread);
     fqi_waiter_close(&p->workers[i].waiter);
   }
-  fqi_lock_acquire(&p->queue.lock);
-  while (p->idlers.count > 0) {
-    fqi_cond_wait(&p->queue.left, &p->queue.lock, INT64_MAX);
-  }
-  fqi_lock_release(&p->queue.lock);
   fqi_free(&p->queue.ring.allocator, p->block.memory, p->block.size);
   fqi_chan_destroy(&p->queue);
   memset(p, 0, sizeof(*p));
@@ -2109,7 +2350,7 @@ FQI_API fq_status fqi_pool_wait(fq_pool *p, int64_t timeout) {
   fqi_waiter w;
   fqi_waiter_init(&w, NULL, NULL, 0, 0);
   bool waits = false;
-  fqi_lock_acquire(&c->lock);
+  fqi_chan_enter(c);
   if (fqi_pool_is_idle(p)) {
     w.status = FQ_OK;
   } else if (timeout == 0) {
@@ -2117,14 +2358,14 @@ FQI_API fq_status fqi_pool_wait(fq_pool *p, int64_t timeout) {
   } else if (!fqi_waiter_open(&w)) {
     w.status = FQ_SYSTEM;
   } else {
-    fqi_waiter_link(&w, &p->idlers);
+    fqi_waiter_link(&w, &c->idlers);
     waits = true;
   }
-  fqi_lock_release(&c->lock);
+  fqi_chan_leave(c, NULL, false);
   if (waits) {
-    if (!fqi_chan_sleep(c, &p->idlers, &w, timeout)) {
+    if (!fqi_chan_sleep(c, &c->idlers, &w, timeout)) {
       w.status = w.finished ? w.status : FQ_TIMEOUT;
-      fqi_lock_release(&c->lock);
+      fqi_chan_leave(c, NULL, false);
     }
     fqi_waiter_close(&w);
   }
