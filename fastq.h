@@ -625,14 +625,15 @@ FQI_INLINE void fqi_ring_release(fq_ring *r, size_t n) {
  * Any number of threads push and pop. A push waits while the channel is at its limit, a pop while it
  * is empty, as long as the timeout allows. First in, first out, and waiting threads are served in the
  * order they came: whoever makes a wait end, by an item or by room, moves the items itself before it
- * wakes the thread, so nobody overtakes a waiting thread and no wake is in vain.
+ * wakes the thread, so nobody overtakes a sleeping thread and no wake is in vain.
  *
  * Close is final: pushes end with FQ_CLOSED, pops drain what is left and then end with FQ_CLOSED.
  * For a reader an item beats closed beats empty; for a writer closed beats full.
  *
  * Threads: any, unless a call says otherwise; what a thread wrote before its push is visible to the
  * thread that pops the item. Not for signal handlers. A waiting thread is not a cancellation point.
- * Blocks: for the short time another call holds the lock, and as the timeout says.
+ * Blocks: for the short time another call holds a lock, and as the timeout says. A thread looks a few
+ * times more before it goes to sleep, fewer times where that was in vain.
  * Allocates: a bounded channel at init and set_limit only; an unbounded one when it grows. */
 
 typedef struct fqi_waiter fqi_waiter;
@@ -713,7 +714,7 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
  *   Returns   FQ_OK; FQ_NOMEM; FQ_SYSTEM; FQ_INVALID for NULL or a size that overflows
  *   Allocates room for limit items
  * name_init_with: the same with the memory of an allocator, which is copied (NULL: the default). It
- *   is called under the channel's lock. */
+ *   is called under the channel's locks. */
 
 /* name_destroy: close the channel, wait until the threads that wait in it have left, and free it.
  * Items still in it are just forgotten. No thread may come in any more. A thread that has received
@@ -1731,64 +1732,53 @@ static bool fqi_side_again(const fq_chan *c, fqi_side *side, size_t tries, int64
   if (tries < side->patience) {
     return true;
   }
-  side->patience = side->patience > 1 ? side->patience / 2 : 1;
+  side->patience -= side->patience / 2;
   return false;
 }
 
-/* Pushing without waiting, after a few more looks if that may help. */
+/* Pushes without sleeping, if need be after a few more looks; false: not even one item. */
 static bool fqi_chan_try_push(fq_chan *c, const void *items, size_t n, int64_t timeout) {
-  bool again = true, notify = false;
-  for (size_t tries = 0; again; tries++) {
+  for (size_t tries = 0;; tries++) {
+    bool notify = false;
     fqi_lock_acquire(&c->push.lock);
     bool done = fqi_chan_push_fast(c, items, n, &notify);
+    bool again = !done && n <= c->fits && c->limit != SIZE_MAX &&
+                 fqi_side_again(c, &c->push, tries, timeout);
     if (done && tries > 0) {
       c->push.patience = FQI_PATIENCE;
     }
-    again = !done && n <= c->fits && c->limit != SIZE_MAX &&
-            fqi_side_again(c, &c->push, tries, timeout);
     void (*fn)(void *ctx) = notify ? c->notify : NULL;
     void *ctx = c->notify_ctx;
     fqi_lock_release(&c->push.lock);
     if (fn != NULL) {
       fn(ctx);
     }
-    if (done) {
-      return true;
+    if (!again) {
+      return done;
     }
-    if (again) {
-      fqi_pause();
-    }
+    fqi_pause();
   }
-  return false;
 }
 
-/* Popping without waiting, after a few more looks if that may help. */
+/* Pops without sleeping, if need be after a few more looks; 0: not even one item. */
 static size_t fqi_chan_try_pop(fq_chan *c, void *out, size_t min, size_t max, int64_t timeout) {
-  bool again = true;
-  for (size_t tries = 0; again; tries++) {
+  for (size_t tries = 0;; tries++) {
     fqi_lock_acquire(&c->pop.lock);
     size_t n = fqi_chan_pop_fast(c, out, min, max);
+    bool again = n == 0 && fqi_side_again(c, &c->pop, tries, timeout);
     if (n > 0 && tries > 0) {
       c->pop.patience = FQI_PATIENCE;
     }
-    again = n == 0 && fqi_side_again(c, &c->pop, tries, timeout);
     fqi_lock_release(&c->pop.lock);
-    if (n > 0) {
+    if (!again) {
       return n;
     }
-    if (again) {
-      fqi_pause();
-    }
+    fqi_pause();
   }
-  return 0;
 }
 
-/* Runs a writer's call to its end. */
+/* Runs a writer's call to its end, with both locks. */
 static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t timeout) {
-  if (!w->front && fqi_chan_try_push(c, w->from, w->max, timeout)) {
-    w->count = w->max;
-    return;
-  }
   fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
   fqi_chan_enter(c);
@@ -1820,12 +1810,8 @@ static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t timeout) {
   fqi_waiter_close(w);
 }
 
-/* Runs a reader's call to its end. */
+/* Runs a reader's call to its end, with both locks. */
 static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t timeout) {
-  w->count = fqi_chan_try_pop(c, w->to, w->min, w->max, timeout);
-  if (w->count > 0) {
-    return;
-  }
   fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
   fqi_chan_enter(c);
@@ -1915,6 +1901,8 @@ FQI_API size_t fqi_chan_push_n(fq_chan *c, const void *items, size_t n, int64_t 
   fqi_waiter_init(&w, items, NULL, n, n);
   if (!fqi_chan_ok(c) || (items == NULL && n > 0) || !fqi_size_ok(n, c->ring.item_size)) {
     w.status = FQ_INVALID;
+  } else if (n > 0 && fqi_chan_try_push(c, items, n, timeout)) {
+    w.count = n;
   } else if (n > 0) {
     fqi_chan_write(c, &w, timeout);
   }
@@ -1925,10 +1913,13 @@ FQI_API size_t fqi_chan_push_n(fq_chan *c, const void *items, size_t n, int64_t 
 }
 
 FQI_API fq_status fqi_chan_push(fq_chan *c, const void *item, bool front, int64_t timeout) {
-  fqi_waiter w;
   if (!fqi_chan_ok(c)) {
     return FQ_INVALID;
   }
+  if (!front && fqi_chan_try_push(c, item, 1, timeout)) {
+    return FQ_OK;
+  }
+  fqi_waiter w;
   fqi_waiter_init(&w, item, NULL, 1, 1);
   w.front = front;
   fqi_chan_write(c, &w, timeout);
@@ -1942,7 +1933,10 @@ FQI_API size_t fqi_chan_pop_n(fq_chan *c, void *out, size_t min, size_t max, int
   if (!fqi_chan_ok(c) || min > max || (out == NULL && max > 0)) {
     w.status = FQ_INVALID;
   } else if (max > 0) {
-    fqi_chan_read(c, &w, timeout);
+    w.count = fqi_chan_try_pop(c, out, min, max, timeout);
+    if (w.count == 0) {
+      fqi_chan_read(c, &w, timeout);
+    }
   }
   if (why != NULL) {
     *why = w.status;
@@ -1951,10 +1945,13 @@ FQI_API size_t fqi_chan_pop_n(fq_chan *c, void *out, size_t min, size_t max, int
 }
 
 FQI_API fq_status fqi_chan_pop(fq_chan *c, void *out, int64_t timeout) {
-  fqi_waiter w;
   if (!fqi_chan_ok(c) || out == NULL) {
     return FQ_INVALID;
   }
+  if (fqi_chan_try_pop(c, out, 1, 1, timeout) > 0) {
+    return FQ_OK;
+  }
+  fqi_waiter w;
   fqi_waiter_init(&w, NULL, out, 1, 1);
   fqi_chan_read(c, &w, timeout);
   return w.status;
