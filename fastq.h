@@ -526,8 +526,9 @@ FQI_INLINE void *fqi_ring_write_span(fq_ring *r, size_t *n, size_t size) {
   return fqi_ring_place(r, r->count, size);
 }
 
-/* name_commit: queue the first n places of the span that name_write_span gave; more is ignored whole.
- * name_release: drop the first n items of the span that name_read_span gave; likewise. */
+/* name_commit: queue the first n places of the span that name_write_span gave.
+ * name_release: drop the first n items of the span that name_read_span gave.
+ *   n         at most what the span gave; more than lies there in one piece is ignored whole */
 FQI_INLINE void fqi_ring_commit(fq_ring *r, size_t n) {
   if (r != NULL && n <= fqi_ring_free_run(r)) {
     r->count += n;
@@ -564,54 +565,55 @@ FQI_INLINE void fqi_ring_release(fq_ring *r, size_t n) {
   typedef struct name {                                                                            \
     fq_ring ring;                                                                                  \
   } name;                                                                                          \
-  FQI_FACE fq_status name##_init(name *r, size_t capacity) {                                       \
-    return fqi_ring_init(FQI_RING(r), capacity, sizeof(T), FQI_ALIGNOF(T), NULL);                  \
+  FQI_FACE fq_status name##_init(name *r_, size_t capacity_) {                                     \
+    return fqi_ring_init(FQI_RING(r_), capacity_, sizeof(T), FQI_ALIGNOF(T), NULL);                \
   }                                                                                                \
-  FQI_FACE fq_status name##_init_with(name *r, size_t capacity, const fq_allocator *allocator) {   \
-    return fqi_ring_init(FQI_RING(r), capacity, sizeof(T), FQI_ALIGNOF(T), allocator);             \
+  FQI_FACE fq_status name##_init_with(name *r_, size_t capacity_,                                  \
+                                      const fq_allocator *allocator_) {                            \
+    return fqi_ring_init(FQI_RING(r_), capacity_, sizeof(T), FQI_ALIGNOF(T), allocator_);          \
   }                                                                                                \
-  FQI_FACE fq_status name##_init_fixed(name *r, T *storage, size_t capacity) {                     \
-    return fqi_ring_init_fixed(FQI_RING(r), storage, capacity, sizeof(T), FQI_ALIGNOF(T));         \
+  FQI_FACE fq_status name##_init_fixed(name *r_, T *storage_, size_t capacity_) {                  \
+    return fqi_ring_init_fixed(FQI_RING(r_), storage_, capacity_, sizeof(T), FQI_ALIGNOF(T));      \
   }                                                                                                \
-  FQI_FACE void name##_destroy(name *r) { fqi_ring_destroy(FQI_RING(r)); }                         \
-  FQI_FACE void name##_clear(name *r) { fqi_ring_clear(FQI_RING(r)); }                             \
-  FQI_FACE fq_status name##_reserve(name *r, size_t capacity) {                                    \
-    return fqi_ring_reserve(FQI_RING(r), capacity);                                                \
+  FQI_FACE void name##_destroy(name *r_) { fqi_ring_destroy(FQI_RING(r_)); }                       \
+  FQI_FACE void name##_clear(name *r_) { fqi_ring_clear(FQI_RING(r_)); }                           \
+  FQI_FACE fq_status name##_reserve(name *r_, size_t capacity_) {                                  \
+    return fqi_ring_reserve(FQI_RING(r_), capacity_);                                              \
   }                                                                                                \
-  FQI_FACE size_t name##_count(const name *r) { return fqi_ring_count(FQI_CRING(r)); }             \
-  FQI_FACE size_t name##_capacity(const name *r) { return fqi_ring_capacity(FQI_CRING(r)); }       \
-  FQI_FACE fq_status name##_push(name *r, T item) {                                                \
-    return fqi_ring_push(FQI_RING(r), &item, sizeof(T));                                           \
+  FQI_FACE size_t name##_count(const name *r_) { return fqi_ring_count(FQI_CRING(r_)); }           \
+  FQI_FACE size_t name##_capacity(const name *r_) { return fqi_ring_capacity(FQI_CRING(r_)); }     \
+  FQI_FACE fq_status name##_push(name *r_, T item_) {                                              \
+    return fqi_ring_push(FQI_RING(r_), &item_, sizeof(T));                                         \
   }                                                                                                \
-  FQI_FACE fq_status name##_push_front(name *r, T item) {                                          \
-    return fqi_ring_push_front(FQI_RING(r), &item, sizeof(T));                                     \
+  FQI_FACE fq_status name##_push_front(name *r_, T item_) {                                        \
+    return fqi_ring_push_front(FQI_RING(r_), &item_, sizeof(T));                                   \
   }                                                                                                \
-  FQI_FACE fq_status name##_pop(name *r, T *out) {                                                 \
-    return fqi_ring_pop(FQI_RING(r), out, sizeof(T));                                              \
+  FQI_FACE fq_status name##_pop(name *r_, T *out_) {                                               \
+    return fqi_ring_pop(FQI_RING(r_), out_, sizeof(T));                                            \
   }                                                                                                \
-  FQI_FACE size_t name##_push_n(name *r, const T *items, size_t n) {                               \
-    return fqi_ring_push_n(FQI_RING(r), items, n, sizeof(T));                                      \
+  FQI_FACE size_t name##_push_n(name *r_, const T *items_, size_t n_) {                            \
+    return fqi_ring_push_n(FQI_RING(r_), items_, n_, sizeof(T));                                   \
   }                                                                                                \
-  FQI_FACE size_t name##_push_front_n(name *r, const T *items, size_t n) {                         \
-    return fqi_ring_push_front_n(FQI_RING(r), items, n, sizeof(T));                                \
+  FQI_FACE size_t name##_push_front_n(name *r_, const T *items_, size_t n_) {                      \
+    return fqi_ring_push_front_n(FQI_RING(r_), items_, n_, sizeof(T));                             \
   }                                                                                                \
-  FQI_FACE fq_status name##_push_all(name *r, const T *items, size_t n) {                          \
-    return fqi_ring_push_all(FQI_RING(r), items, n, sizeof(T));                                    \
+  FQI_FACE fq_status name##_push_all(name *r_, const T *items_, size_t n_) {                       \
+    return fqi_ring_push_all(FQI_RING(r_), items_, n_, sizeof(T));                                 \
   }                                                                                                \
-  FQI_FACE size_t name##_pop_n(name *r, T *out, size_t n) {                                        \
-    return fqi_ring_pop_n(FQI_RING(r), out, n, sizeof(T));                                         \
+  FQI_FACE size_t name##_pop_n(name *r_, T *out_, size_t n_) {                                     \
+    return fqi_ring_pop_n(FQI_RING(r_), out_, n_, sizeof(T));                                      \
   }                                                                                                \
-  FQI_FACE T *name##_peek(const name *r, size_t i) {                                               \
-    return (T *)fqi_ring_peek(FQI_CRING(r), i, sizeof(T));                                         \
+  FQI_FACE T *name##_peek(const name *r_, size_t i_) {                                             \
+    return (T *)fqi_ring_peek(FQI_CRING(r_), i_, sizeof(T));                                       \
   }                                                                                                \
-  FQI_FACE T *name##_write_span(name *r, size_t *n) {                                              \
-    return (T *)fqi_ring_write_span(FQI_RING(r), n, sizeof(T));                                    \
+  FQI_FACE T *name##_write_span(name *r_, size_t *n_) {                                            \
+    return (T *)fqi_ring_write_span(FQI_RING(r_), n_, sizeof(T));                                  \
   }                                                                                                \
-  FQI_FACE void name##_commit(name *r, size_t n) { fqi_ring_commit(FQI_RING(r), n); }              \
-  FQI_FACE T *name##_read_span(name *r, size_t *n) {                                               \
-    return (T *)fqi_ring_read_span(FQI_CRING(r), n, sizeof(T));                                    \
+  FQI_FACE void name##_commit(name *r_, size_t n_) { fqi_ring_commit(FQI_RING(r_), n_); }          \
+  FQI_FACE T *name##_read_span(name *r_, size_t *n_) {                                             \
+    return (T *)fqi_ring_read_span(FQI_CRING(r_), n_, sizeof(T));                                  \
   }                                                                                                \
-  FQI_FACE void name##_release(name *r, size_t n) { fqi_ring_release(FQI_RING(r), n); }            \
+  FQI_FACE void name##_release(name *r_, size_t n_) { fqi_ring_release(FQI_RING(r_), n_); }        \
   FQI_CHECK_ITEM(T)
 
 #ifndef FASTQ_NO_THREADS
@@ -777,47 +779,47 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
   typedef struct name {                                                                            \
     fq_chan chan;                                                                                  \
   } name;                                                                                          \
-  FQI_FACE fq_status name##_init(name *c, size_t limit) {                                          \
-    return fqi_chan_init(FQI_CHAN(c), limit, sizeof(T), FQI_ALIGNOF(T), NULL);                     \
+  FQI_FACE fq_status name##_init(name *c_, size_t limit_) {                                        \
+    return fqi_chan_init(FQI_CHAN(c_), limit_, sizeof(T), FQI_ALIGNOF(T), NULL);                   \
   }                                                                                                \
-  FQI_FACE fq_status name##_init_with(name *c, size_t limit, const fq_allocator *allocator) {      \
-    return fqi_chan_init(FQI_CHAN(c), limit, sizeof(T), FQI_ALIGNOF(T), allocator);                \
+  FQI_FACE fq_status name##_init_with(name *c_, size_t limit_, const fq_allocator *allocator_) {   \
+    return fqi_chan_init(FQI_CHAN(c_), limit_, sizeof(T), FQI_ALIGNOF(T), allocator_);             \
   }                                                                                                \
-  FQI_FACE void name##_destroy(name *c) { fqi_chan_destroy(FQI_CHAN(c)); }                         \
-  FQI_FACE fq_status name##_push(name *c, T item, int64_t timeout) {                               \
-    return fqi_chan_push(FQI_CHAN(c), &item, false, timeout);                                      \
+  FQI_FACE void name##_destroy(name *c_) { fqi_chan_destroy(FQI_CHAN(c_)); }                       \
+  FQI_FACE fq_status name##_push(name *c_, T item_, int64_t timeout_) {                            \
+    return fqi_chan_push(FQI_CHAN(c_), &item_, false, timeout_);                                   \
   }                                                                                                \
-  FQI_FACE fq_status name##_push_front(name *c, T item, int64_t timeout) {                         \
-    return fqi_chan_push(FQI_CHAN(c), &item, true, timeout);                                       \
+  FQI_FACE fq_status name##_push_front(name *c_, T item_, int64_t timeout_) {                      \
+    return fqi_chan_push(FQI_CHAN(c_), &item_, true, timeout_);                                    \
   }                                                                                                \
-  FQI_FACE fq_status name##_pop(name *c, T *out, int64_t timeout) {                                \
-    return fqi_chan_pop(FQI_CHAN(c), out, timeout);                                                \
+  FQI_FACE fq_status name##_pop(name *c_, T *out_, int64_t timeout_) {                             \
+    return fqi_chan_pop(FQI_CHAN(c_), out_, timeout_);                                             \
   }                                                                                                \
-  FQI_FACE size_t name##_push_n(name *c, const T *items, size_t n, int64_t timeout,                \
-                                fq_status *why) {                                                  \
-    return fqi_chan_push_n(FQI_CHAN(c), items, n, timeout, why);                                   \
+  FQI_FACE size_t name##_push_n(name *c_, const T *items_, size_t n_, int64_t timeout_,            \
+                                fq_status *why_) {                                                 \
+    return fqi_chan_push_n(FQI_CHAN(c_), items_, n_, timeout_, why_);                              \
   }                                                                                                \
-  FQI_FACE size_t name##_pop_n(name *c, T *out, size_t min, size_t max, int64_t timeout,           \
-                               fq_status *why) {                                                   \
-    return fqi_chan_pop_n(FQI_CHAN(c), out, min, max, timeout, why);                               \
+  FQI_FACE size_t name##_pop_n(name *c_, T *out_, size_t min_, size_t max_, int64_t timeout_,      \
+                               fq_status *why_) {                                                  \
+    return fqi_chan_pop_n(FQI_CHAN(c_), out_, min_, max_, timeout_, why_);                         \
   }                                                                                                \
-  FQI_FACE void name##_close(name *c) { fqi_chan_fail(FQI_CHAN(c), 0); }                           \
-  FQI_FACE void name##_fail(name *c, int error) { fqi_chan_fail(FQI_CHAN(c), error); }             \
-  FQI_FACE int name##_error(const name *c) { return fqi_chan_error(FQI_CCHAN(c)); }                \
-  FQI_FACE bool name##_closed(name *c) { return fqi_chan_closed(FQI_CHAN(c)); }                    \
-  FQI_FACE size_t name##_count(name *c) { return fqi_chan_count(FQI_CHAN(c)); }                    \
-  FQI_FACE size_t name##_limit(name *c) { return fqi_chan_limit(FQI_CHAN(c)); }                    \
-  FQI_FACE fq_status name##_set_limit(name *c, size_t limit) {                                     \
-    return fqi_chan_set_limit(FQI_CHAN(c), limit);                                                 \
+  FQI_FACE void name##_close(name *c_) { fqi_chan_fail(FQI_CHAN(c_), 0); }                         \
+  FQI_FACE void name##_fail(name *c_, int error_) { fqi_chan_fail(FQI_CHAN(c_), error_); }         \
+  FQI_FACE int name##_error(const name *c_) { return fqi_chan_error(FQI_CCHAN(c_)); }              \
+  FQI_FACE bool name##_closed(name *c_) { return fqi_chan_closed(FQI_CHAN(c_)); }                  \
+  FQI_FACE size_t name##_count(name *c_) { return fqi_chan_count(FQI_CHAN(c_)); }                  \
+  FQI_FACE size_t name##_limit(name *c_) { return fqi_chan_limit(FQI_CHAN(c_)); }                  \
+  FQI_FACE fq_status name##_set_limit(name *c_, size_t limit_) {                                   \
+    return fqi_chan_set_limit(FQI_CHAN(c_), limit_);                                               \
   }                                                                                                \
-  FQI_FACE void name##_waiting(name *c, size_t *producers, size_t *consumers) {                    \
-    fqi_chan_waiting(FQI_CHAN(c), producers, consumers);                                           \
+  FQI_FACE void name##_waiting(name *c_, size_t *producers_, size_t *consumers_) {                 \
+    fqi_chan_waiting(FQI_CHAN(c_), producers_, consumers_);                                        \
   }                                                                                                \
-  FQI_FACE void name##_notify(name *c, void (*fn)(void *ctx), void *ctx) {                         \
-    fqi_chan_notify(FQI_CHAN(c), fn, ctx);                                                         \
+  FQI_FACE void name##_notify(name *c_, void (*fn_)(void *ctx_), void *ctx_) {                     \
+    fqi_chan_notify(FQI_CHAN(c_), fn_, ctx_);                                                      \
   }                                                                                                \
-  FQI_FACE bool name##_next(name *c, fq_iter *it, T *out) {                                        \
-    return fqi_chan_next(FQI_CHAN(c), it, out);                                                    \
+  FQI_FACE bool name##_next(name *c_, fq_iter *it_, T *out_) {                                     \
+    return fqi_chan_next(FQI_CHAN(c_), it_, out_);                                                 \
   }                                                                                                \
   FQI_CHECK_ITEM(T)
 
@@ -897,21 +899,21 @@ FQI_API fq_status fqi_pool_wait(fq_pool *p, int64_t timeout);
   typedef struct name {                                                                            \
     fq_pool pool;                                                                                  \
   } name;                                                                                          \
-  FQI_FACE fq_status name##_init(name *p, const fq_config *config) {                               \
-    return fqi_pool_init(FQI_POOL(p), config, sizeof(T), FQI_ALIGNOF(T));                          \
+  FQI_FACE fq_status name##_init(name *p_, const fq_config *config_) {                             \
+    return fqi_pool_init(FQI_POOL(p_), config_, sizeof(T), FQI_ALIGNOF(T));                        \
   }                                                                                                \
-  FQI_FACE fq_status name##_destroy(name *p, fq_how how) {                                         \
-    return fqi_pool_destroy(FQI_POOL(p), how);                                                     \
+  FQI_FACE fq_status name##_destroy(name *p_, fq_how how_) {                                       \
+    return fqi_pool_destroy(FQI_POOL(p_), how_);                                                   \
   }                                                                                                \
-  FQI_FACE fq_status name##_push(name *p, T task, int64_t timeout) {                               \
-    return fqi_pool_push(FQI_POOL(p), &task, timeout);                                             \
+  FQI_FACE fq_status name##_push(name *p_, T task_, int64_t timeout_) {                            \
+    return fqi_pool_push(FQI_POOL(p_), &task_, timeout_);                                          \
   }                                                                                                \
-  FQI_FACE size_t name##_push_n(name *p, const T *tasks, size_t n, int64_t timeout,                \
-                                fq_status *why) {                                                  \
-    return fqi_pool_push_n(FQI_POOL(p), tasks, n, timeout, why);                                   \
+  FQI_FACE size_t name##_push_n(name *p_, const T *tasks_, size_t n_, int64_t timeout_,            \
+                                fq_status *why_) {                                                 \
+    return fqi_pool_push_n(FQI_POOL(p_), tasks_, n_, timeout_, why_);                              \
   }                                                                                                \
-  FQI_FACE fq_status name##_wait(name *p, int64_t timeout) {                                       \
-    return fqi_pool_wait(FQI_POOL(p), timeout);                                                    \
+  FQI_FACE fq_status name##_wait(name *p_, int64_t timeout_) {                                     \
+    return fqi_pool_wait(FQI_POOL(p_), timeout_);                                                  \
   }                                                                                                \
   FQI_CHECK_ITEM(T)
 

@@ -1,0 +1,2 @@
+#define FASTQ_IMPLEMENTATION
+#include "faces.h"

@@ -1,0 +1,3 @@
+#define FASTQ_NO_THREADS
+#define FASTQ_IMPLEMENTATION
+#include "faces.h"

@@ -1,0 +1,17 @@
+/* The unit that holds the implementation. */
+#define FASTQ_IMPLEMENTATION
+#include "shared.h"
+
+int main(void) {
+  ints ring;
+  int out = 0;
+  fq_status status = ints_init(&ring, 0);
+  if (status == FQ_OK) {
+    status = push_seven(&ring);
+  }
+  if (status == FQ_OK) {
+    status = ints_pop(&ring, &out);
+  }
+  ints_destroy(&ring);
+  return status == FQ_OK && out == 7 ? 0 : 1;
+}

@@ -1,0 +1,4 @@
+/* error: FASTQ_MALLOC */
+#include <stdlib.h>
+#define FASTQ_FREE(p) free(p)
+#include "../../../fastq.h"

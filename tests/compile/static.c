@@ -1,0 +1,3 @@
+#define FASTQ_STATIC
+#define FASTQ_IMPLEMENTATION
+#include "faces.h"
