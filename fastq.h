@@ -1704,10 +1704,11 @@ static size_t fqi_chan_push_fast(fq_chan *c, const void *items, size_t n, bool *
     }
     n = fqi_min(n, room);
   }
+  /* Whoever was told that the channel is empty held push.lock for that: it is still so. */
+  *notify = c->notify != NULL && fqi_load(&c->pop.count) == count;
   fqi_copy_in(c->ring.data, c->ring.capacity, push->at, items, n, c->ring.item_size);
   push->at = fqi_advance(push->at, n, c->ring.capacity);
   fqi_store(&push->count, count + n); /* [C1], pairs with [C2] */
-  *notify = c->notify != NULL && fqi_load(&c->pop.count) == count;
   return n;
 }
 
