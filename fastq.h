@@ -1723,7 +1723,7 @@ static size_t fqi_chan_pop_fast(fq_chan *c, void *out, size_t min, size_t max) {
     pop->seen = fqi_load(&c->push.count); /* [C2], pairs with [C1] */
   }
   size_t n = fqi_min(pop->seen - count, max);
-  if (n < min || n == 0) {
+  if (n < min || n == 0 || min > c->limit) {
     return 0;
   }
   fqi_copy_out(c->ring.data, c->ring.capacity, pop->at, out, n, c->ring.item_size);
