@@ -196,7 +196,10 @@ typedef struct fqi_thread {
   union {
     unsigned char bytes[16];
     uint64_t align;
-    void *pointer;
+    struct {
+      void *handle;
+      unsigned number;
+    } windows;
   } id;
   void (*fn)(void *arg);
   void *arg;
@@ -833,8 +836,8 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
  * pointer to the pool's copy, good until done returns. Every accepted task meets done exactly once.
  * With batch 1 tasks start strictly in the order they were pushed.
  *
- * Callbacks run on the workers without any lock and may call everything but what would wait for
- * themselves: that says FQ_DEADLOCK. They return; leaving one by pthread_exit or longjmp is an error.
+ * Callbacks run on the workers, and for dropped tasks on the thread in name_destroy, without any lock.
+ * They may call everything but what would wait for themselves: that says FQ_DEADLOCK. They return; leaving one by pthread_exit or longjmp is an error.
  * The workers have all asynchronous signals blocked. After fork the child has no workers: it may
  * only exec or _exit. */
 
@@ -862,7 +865,9 @@ typedef struct fq_pool {
   fqi_worker *workers;
   size_t threads; /* that were started */
   fqi_block block;
-  size_t finished; /* tasks whose done has returned; wraps; under queue.pop.lock */
+  size_t finished;     /* tasks whose done has returned; wraps; under queue.pop.lock */
+  fqi_thread canceler; /* the thread in name_destroy that calls done for the dropped tasks, */
+  size_t canceling;    /* if this is 1: atomic */
 } fq_pool;
 
 FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size, size_t align);
@@ -880,17 +885,17 @@ FQI_API fq_status fqi_pool_wait(fq_pool *p, int64_t timeout);
 
 /* name_push: queue one task, waiting for room if need be.
  *   Returns   FQ_OK; FQ_CLOSED; FQ_FULL with FQ_NOWAIT; FQ_TIMEOUT; FQ_NOMEM; FQ_SYSTEM; FQ_INVALID;
- *             FQ_DEADLOCK on a worker of this pool that would have to wait for room
+ *             FQ_DEADLOCK in a callback of this pool that would have to wait for room
  * name_push_n: queue n tasks in order; as name_push_n of FQ_CHAN, and why may be FQ_DEADLOCK. */
 
 /* name_wait: until nothing is queued and nothing runs, if only for a moment.
- *   Returns   FQ_OK; FQ_TIMEOUT; FQ_DEADLOCK on a worker of this pool; FQ_SYSTEM; FQ_INVALID
+ *   Returns   FQ_OK; FQ_TIMEOUT; FQ_DEADLOCK in a callback of this pool; FQ_SYSTEM; FQ_INVALID
  *   Threads   any number may wait */
 
 /* name_destroy: accept no more tasks, run or drop the queued ones, join every thread, free all.
  * Threads that wait to push leave with FQ_CLOSED, those in name_wait when all is done. After it
  * returned nothing of the pool runs. Again is fine.
- *   Returns   FQ_OK; FQ_DEADLOCK on a worker of this pool: nothing is touched; FQ_INVALID
+ *   Returns   FQ_OK; FQ_DEADLOCK in a callback of this pool: nothing is touched; FQ_INVALID
  *   Blocks    until the running tasks end; with FQ_DRAIN the queued ones too */
 
 #define FQI_POOL(q) ((fq_pool *)(void *)(q))
@@ -1011,7 +1016,8 @@ static bool fqi_cas(size_t *p, size_t expected, size_t desired) {
  *   fqi_cond_wait   until signalled or the deadline has passed; it may end early for no reason, so
  *                   the caller looks at its condition and at fqi_now() again
  *   fqi_now         monotonic nanoseconds; a deadline is a fqi_now(), INT64_MAX is never
- *   fqi_thread_start  the thread has every asynchronous signal blocked from its first instruction */
+ *   fqi_thread_start  the thread has every asynchronous signal blocked from its first instruction
+ *   fqi_thread_self   makes t the calling thread, for fqi_thread_is_self only */
 #ifdef _WIN32
 
 FQI_ASSERT(sizeof(SRWLOCK) <= sizeof(fqi_lock), "fastq.h: fqi_lock is too small");
@@ -1066,17 +1072,20 @@ static unsigned __stdcall fqi_thread_main(void *arg) {
 static int fqi_thread_start(fqi_thread *t, void (*fn)(void *arg), void *arg, size_t stack_size) {
   t->fn = fn;
   t->arg = arg;
-  t->id.pointer = (void *)_beginthreadex(NULL, (unsigned)stack_size, fqi_thread_main, t, 0, NULL);
-  return t->id.pointer != NULL ? 0 : 1;
+  t->id.windows.handle = (void *)_beginthreadex(NULL, (unsigned)stack_size, fqi_thread_main, t, 0,
+                                                &t->id.windows.number);
+  return t->id.windows.handle != NULL ? 0 : 1;
 }
 
 static void fqi_thread_join(fqi_thread *t) {
-  WaitForSingleObject((HANDLE)t->id.pointer, INFINITE);
-  CloseHandle((HANDLE)t->id.pointer);
+  WaitForSingleObject((HANDLE)t->id.windows.handle, INFINITE);
+  CloseHandle((HANDLE)t->id.windows.handle);
 }
 
+static void fqi_thread_self(fqi_thread *t) { t->id.windows.number = GetCurrentThreadId(); }
+
 static bool fqi_thread_is_self(const fqi_thread *t) {
-  return GetThreadId((HANDLE)t->id.pointer) == GetCurrentThreadId();
+  return t->id.windows.number == GetCurrentThreadId();
 }
 
 static size_t fqi_cpu_count(void) {
@@ -1211,6 +1220,8 @@ static void fqi_thread_join(fqi_thread *t) {
   (void)pthread_join(*(pthread_t *)(void *)&t->id, NULL);
   fqi_cancel_restore(cancel);
 }
+
+static void fqi_thread_self(fqi_thread *t) { *(pthread_t *)(void *)&t->id = pthread_self(); }
 
 static bool fqi_thread_is_self(const fqi_thread *t) {
   return pthread_equal(*(const pthread_t *)(const void *)&t->id, pthread_self()) != 0;
@@ -2132,7 +2143,11 @@ struct fqi_worker {
 
 static bool fqi_pool_ok(const fq_pool *p) { return p != NULL && p->workers != NULL; }
 
-static bool fqi_pool_on_worker(const fq_pool *p) {
+/* On a thread that the pool would wait for: a worker, or the one that calls done for dropped tasks. */
+static bool fqi_pool_inside(const fq_pool *p) {
+  if (fqi_load(&p->canceling) != 0 && fqi_thread_is_self(&p->canceler)) { /* pairs with [P1] */
+    return true;
+  }
   for (size_t i = 0; i < p->threads; i++) {
     if (fqi_thread_is_self(&p->workers[i].thread)) {
       return true;
@@ -2159,24 +2174,29 @@ static void fqi_pool_serve_idlers(fq_pool *p, fqi_waiters *wakes) {
   }
 }
 
-/* Reports n finished tasks and waits for the next batch; 0: there is none any more. */
+/* Reports n finished tasks and waits for the next batch; 0: there is none any more. Where somebody
+ * waits for the pool, the report and the look whether it is idle now are one step. */
 static size_t fqi_pool_next(fq_pool *p, fqi_worker *worker, size_t n) {
   fq_chan *c = &p->queue;
   fqi_waiter *w = &worker->waiter;
   fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
   fqi_lock_acquire(&c->pop.lock);
-  p->finished += n;
-  n = fqi_chan_pop_fast(c, worker->tasks, 1, p->config.batch);
-  fqi_lock_release(&c->pop.lock);
-  if (n == 0) {
-    n = fqi_chan_try_pop(c, worker->tasks, 1, p->config.batch, FQ_FOREVER);
+  if (c->sleepers == 0) {
+    p->finished += n;
+    n = 0;
   }
-  if (n > 0) {
-    return n;
+  size_t got = fqi_chan_pop_fast(c, worker->tasks, 1, p->config.batch);
+  fqi_lock_release(&c->pop.lock);
+  if (got == 0 && n == 0) {
+    got = fqi_chan_try_pop(c, worker->tasks, 1, p->config.batch, FQ_FOREVER);
+  }
+  if (got > 0) {
+    return got;
   }
   fqi_waiter_init(w, NULL, worker->tasks, 1, p->config.batch);
   fqi_chan_enter(c);
+  p->finished += n;
   fqi_pool_serve_idlers(p, &wakes);
   fqi_chan_take(c, w, &wakes);
   if (w->count == 0 && !c->closed) {
@@ -2296,9 +2316,12 @@ static void fqi_pool_cancel(fq_pool *p) {
   c->ring.block.memory = NULL;
   c->pop.count += dropped.count;
   fqi_chan_leave(c, &wakes, false);
+  fqi_thread_self(&p->canceler);
+  fqi_store(&p->canceling, 1); /* [P1] */
   for (size_t i = 0; i < dropped.count; i++) {
     fqi_pool_done(p, fqi_ring_place(&dropped, i, dropped.item_size), FQ_CANCELED);
   }
+  fqi_store(&p->canceling, 0);
   wakes.head = wakes.tail = NULL;
   fqi_chan_enter(c);
   p->finished += dropped.count;
@@ -2314,7 +2337,7 @@ FQI_API fq_status fqi_pool_destroy(fq_pool *p, fq_how how) {
   if (!fqi_pool_ok(p)) {
     return FQ_OK;
   }
-  if (fqi_pool_on_worker(p)) {
+  if (fqi_pool_inside(p)) {
     return FQ_DEADLOCK;
   }
   if (how == FQ_CANCEL) {
@@ -2336,7 +2359,7 @@ FQI_API size_t fqi_pool_push_n(fq_pool *p, const void *tasks, size_t n, int64_t 
   fq_status status = FQ_INVALID;
   size_t pushed = 0;
   if (fqi_pool_ok(p)) {
-    bool stuck = timeout != 0 && p->queue.limit != SIZE_MAX && fqi_pool_on_worker(p);
+    bool stuck = timeout != 0 && p->queue.limit != SIZE_MAX && fqi_pool_inside(p);
     pushed = fqi_chan_push_n(&p->queue, tasks, n, stuck ? FQ_NOWAIT : timeout, &status);
     status = stuck && status == FQ_FULL ? FQ_DEADLOCK : status;
   }
@@ -2356,7 +2379,7 @@ FQI_API fq_status fqi_pool_wait(fq_pool *p, int64_t timeout) {
   if (!fqi_pool_ok(p)) {
     return FQ_INVALID;
   }
-  if (timeout != 0 && fqi_pool_on_worker(p)) {
+  if (timeout != 0 && fqi_pool_inside(p)) {
     return FQ_DEADLOCK;
   }
   fq_chan *c = &p->queue;
