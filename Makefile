@@ -47,7 +47,7 @@ demo: $(BUILD)/fqwc ## count the words of the project's own files
 
 test: ## build and run every test
 	@$(MAKE) --no-print-directory -j$(JOBS) test-programs
-	@tests/run.sh $(SKIPPED) tests/compile.sh 'tests/examples.sh $(EXAMPLES)' \
+	@tests/run.sh $(SKIPPED) tests/docs.sh tests/compile.sh 'tests/examples.sh $(EXAMPLES)' \
 	  $(if $(wildcard tests/fqwc.sh),'tests/fqwc.sh $(BUILD)/fqwc') $(PROGRAMS)
 test-programs: $(PROGRAMS) $(EXAMPLES)
 
