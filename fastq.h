@@ -656,6 +656,9 @@ typedef struct fqi_side {
   size_t at;       /* the place of the next one */
   size_t seen;     /* the other side's count when it was last read */
   size_t patience; /* how often to look again before going to sleep */
+  size_t inside;   /* calls that have let go of the lock and will be back */
+  bool awaited;    /* fqi_chan_destroy waits for calls to leave: */
+  fqi_cond left;   /* one has; goes with lock */
 } fqi_side;
 
 typedef struct fq_chan {
@@ -669,7 +672,6 @@ typedef struct fq_chan {
   size_t wanted; /* the least number of items that lets a waiting reader go; SIZE_MAX: none */
   fqi_waiters readers, writers;
   fqi_waiters idlers; /* threads that wait for a pool to be idle */
-  fqi_cond left;      /* goes with push.lock: a thread that gave up its wait has left */
   int error;
   bool closed;
   fqi_side push, pop;
@@ -1439,7 +1441,10 @@ FQI_API fq_status fqi_ring_reserve(fq_ring *r, size_t capacity) {
  *   - one wake per served waiter, none for anyone else.
  * A waiter whose time is up races with who serves it. Its state decides, by one compare-and-swap:
  * either it is served and waits for the wake that is on its way, or it is leaving, stays linked until
- * it holds the locks, and gets no wake. fqi_chan_destroy waits for those that are leaving. */
+ * it holds the locks, and gets no wake.
+ *
+ * A call that lets go of its lock before it is done, and is no waiter, counts itself as inside. So
+ * fqi_chan_destroy knows whom to wait for, and a call that is done never touches the channel. */
 
 #define FQI_SPIN_NS 100000 /* a timeout below this is not spent on pauses */
 #define FQI_PORTION 32     /* items a look should find room for, to be worth another one */
@@ -1453,6 +1458,7 @@ struct fqi_waiter {
   size_t min, max, count;    /* done from min on; at most max; moved so far */
   fq_status status;
   bool front;    /* a writer's item goes before the head */
+  bool inside;   /* counted in the side's inside */
   bool finished; /* nothing more is moved for it */
   size_t state;
   fqi_lock lock; /* guards woken */
@@ -1468,6 +1474,7 @@ static void fqi_waiter_init(fqi_waiter *w, const void *from, void *to, size_t mi
   w->count = 0;
   w->status = FQ_OK;
   w->front = false;
+  w->inside = true;
   w->finished = false;
 }
 
@@ -1693,8 +1700,8 @@ static bool fqi_chan_sleep(fq_chan *c, fqi_waiters *list, fqi_waiter *w, int64_t
   }
   fqi_chan_enter(c);
   fqi_waiters_remove(list, w);
-  if (c->closed) {
-    fqi_cond_signal(&c->left);
+  if (c->push.awaited) {
+    fqi_cond_signal(&c->push.left);
   }
   return false;
 }
@@ -1755,24 +1762,39 @@ static bool fqi_side_again(const fq_chan *c, fqi_side *side, size_t tries, int64
   return false;
 }
 
+/* With the side's lock held: a call that is done, or a waiter now, is no longer inside. */
+static void fqi_side_leave(fqi_side *side) {
+  side->inside--;
+  if (side->awaited) {
+    fqi_cond_signal(&side->left);
+  }
+}
+
 /* Pushes without sleeping, if need be with a few more looks: how many items went in. A long call goes
- * on like this as long as there is room for a fair portion each time. */
+ * on like this as long as there is room for a fair portion each time. A call that is not done then
+ * is inside. */
 static size_t fqi_chan_try_push(fq_chan *c, const void *items, size_t n, int64_t timeout) {
   const unsigned char *from = (const unsigned char *)items;
+  fqi_side *push = &c->push;
   size_t done = 0;
-  for (size_t tries = 0;; tries++) {
-    bool notify = false;
-    fqi_lock_acquire(&c->push.lock);
+  for (size_t tries = 0, looks = 0;; tries++, looks++) {
+    bool notify = false, again = false;
+    fqi_lock_acquire(&push->lock);
     size_t moved = fqi_chan_push_fast(c, from + done * c->ring.item_size, n - done, &notify);
     done += moved;
-    if (tries > 0 && (done == n || (moved >= FQI_PORTION && timeout < 0))) {
-      c->push.patience = FQI_PATIENCE;
+    if (looks > 0 && (done == n || (moved >= FQI_PORTION && timeout < 0))) {
+      push->patience = FQI_PATIENCE;
       tries = 0;
     }
-    bool again = done < n && c->limit != SIZE_MAX && fqi_side_again(c, &c->push, tries, timeout);
+    if (done < n) {
+      again = c->limit != SIZE_MAX && fqi_side_again(c, push, tries, timeout);
+      push->inside += looks == 0 ? 1 : 0;
+    } else if (looks > 0) {
+      fqi_side_leave(push);
+    }
     void (*fn)(void *ctx) = notify ? c->notify : NULL;
     void *ctx = c->notify_ctx;
-    fqi_lock_release(&c->push.lock);
+    fqi_lock_release(&push->lock);
     if (fn != NULL) {
       fn(ctx);
     }
@@ -1783,16 +1805,22 @@ static size_t fqi_chan_try_push(fq_chan *c, const void *items, size_t n, int64_t
   }
 }
 
-/* Pops without sleeping, if need be after a few more looks; 0: not even one item. */
+/* Pops without sleeping, if need be with a few more looks: how many items came out. A call that got
+ * none is inside then. */
 static size_t fqi_chan_try_pop(fq_chan *c, void *out, size_t min, size_t max, int64_t timeout) {
-  for (size_t tries = 0;; tries++) {
-    fqi_lock_acquire(&c->pop.lock);
+  fqi_side *pop = &c->pop;
+  for (size_t looks = 0;; looks++) {
+    bool again = false;
+    fqi_lock_acquire(&pop->lock);
     size_t n = fqi_chan_pop_fast(c, out, min, max);
-    bool again = n == 0 && fqi_side_again(c, &c->pop, tries, timeout);
-    if (n > 0 && tries > 0) {
-      c->pop.patience = FQI_PATIENCE;
+    if (n == 0) {
+      again = fqi_side_again(c, pop, looks, timeout);
+      pop->inside += looks == 0 ? 1 : 0;
+    } else if (looks > 0) {
+      pop->patience = FQI_PATIENCE;
+      fqi_side_leave(pop);
     }
-    fqi_lock_release(&c->pop.lock);
+    fqi_lock_release(&pop->lock);
     if (!again) {
       return n;
     }
@@ -1806,6 +1834,9 @@ static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t timeout) {
   bool waits = false;
   fqi_chan_enter(c);
   bool was_empty = c->ring.count == 0;
+  if (w->inside) {
+    fqi_side_leave(&c->push);
+  }
   if (c->closed) {
     w->status = FQ_CLOSED;
   } else {
@@ -1838,6 +1869,7 @@ static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t timeout) {
   fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
   fqi_chan_enter(c);
+  fqi_side_leave(&c->pop);
   if (w->min > c->limit) {
     w->status = FQ_INVALID;
   } else if (c->ring.count >= w->min || c->closed || timeout == 0) {
@@ -1873,7 +1905,19 @@ static bool fqi_side_init(fqi_side *side) {
   side->count = (size_t)FASTQ_INDEX_ORIGIN;
   side->seen = side->count;
   side->patience = FQI_PATIENCE;
-  return fqi_lock_init(&side->lock) == 0;
+  if (fqi_lock_init(&side->lock) != 0) {
+    return false;
+  }
+  if (fqi_cond_init(&side->left) != 0) {
+    fqi_lock_destroy(&side->lock);
+    return false;
+  }
+  return true;
+}
+
+static void fqi_side_destroy(fqi_side *side) {
+  fqi_cond_destroy(&side->left);
+  fqi_lock_destroy(&side->lock);
 }
 
 FQI_API fq_status fqi_chan_init(fq_chan *c, size_t limit, size_t size, size_t align,
@@ -1890,13 +1934,10 @@ FQI_API fq_status fqi_chan_init(fq_chan *c, size_t limit, size_t size, size_t al
   c->wanted = SIZE_MAX;
   if (fqi_side_init(&c->push)) {
     if (fqi_side_init(&c->pop)) {
-      if (fqi_cond_init(&c->left) == 0) {
-        fqi_chan_settle(c);
-        return FQ_OK;
-      }
-      fqi_lock_destroy(&c->pop.lock);
+      fqi_chan_settle(c);
+      return FQ_OK;
     }
-    fqi_lock_destroy(&c->push.lock);
+    fqi_side_destroy(&c->push);
   }
   fqi_ring_destroy(&c->ring);
   return FQ_SYSTEM;
@@ -1907,14 +1948,20 @@ FQI_API void fqi_chan_destroy(fq_chan *c) {
     return;
   }
   fqi_chan_fail(c, 0);
-  fqi_lock_acquire(&c->push.lock);
-  while (c->sleepers > 0) {
-    fqi_cond_wait(&c->left, &c->push.lock, INT64_MAX);
+  fqi_lock_acquire(&c->pop.lock);
+  c->pop.awaited = true;
+  while (c->pop.inside > 0) {
+    fqi_cond_wait(&c->pop.left, &c->pop.lock, INT64_MAX);
+  }
+  fqi_lock_release(&c->pop.lock);
+  fqi_lock_acquire(&c->push.lock); /* last, as who holds both locks lets go of it last */
+  c->push.awaited = true;
+  while (c->push.inside > 0 || c->sleepers > 0) {
+    fqi_cond_wait(&c->push.left, &c->push.lock, INT64_MAX);
   }
   fqi_lock_release(&c->push.lock);
-  fqi_cond_destroy(&c->left);
-  fqi_lock_destroy(&c->pop.lock);
-  fqi_lock_destroy(&c->push.lock);
+  fqi_side_destroy(&c->push);
+  fqi_side_destroy(&c->pop);
   fqi_ring_destroy(&c->ring);
 }
 
@@ -1949,6 +1996,7 @@ FQI_API fq_status fqi_chan_push(fq_chan *c, const void *item, bool front, int64_
   fqi_waiter w;
   fqi_waiter_init(&w, item, NULL, 1, 1);
   w.front = front;
+  w.inside = !front;
   fqi_chan_write(c, &w, timeout);
   return w.status;
 }
@@ -2188,7 +2236,8 @@ static size_t fqi_pool_next(fq_pool *p, fqi_worker *worker, size_t n) {
   }
   size_t got = fqi_chan_pop_fast(c, worker->tasks, 1, p->config.batch);
   fqi_lock_release(&c->pop.lock);
-  if (got == 0 && n == 0) {
+  bool tried = got == 0 && n == 0;
+  if (tried) {
     got = fqi_chan_try_pop(c, worker->tasks, 1, p->config.batch, FQ_FOREVER);
   }
   if (got > 0) {
@@ -2196,6 +2245,9 @@ static size_t fqi_pool_next(fq_pool *p, fqi_worker *worker, size_t n) {
   }
   fqi_waiter_init(w, NULL, worker->tasks, 1, p->config.batch);
   fqi_chan_enter(c);
+  if (tried) {
+    fqi_side_leave(&c->pop);
+  }
   p->finished += n;
   fqi_pool_serve_idlers(p, &wakes);
   fqi_chan_take(c, w, &wakes);

@@ -129,30 +129,35 @@ static void done_may_be_left_out(void) {
 
 static void meet(struct book *book, const struct job *job) {
   (void)job;
-  UNTIL(atomic_load(&book->started) >= book->threads);
+  UNTIL(atomic_load(&book->started) >= book->meeting);
   CHECK(atomic_load(&book->started) - atomic_load(&book->ended) <= book->threads);
 }
 
-/* As many threads as were asked for, and with batch 1 none keeps a task from another. */
+/* As many threads as were asked for: so many tasks can be under way together. With batch 1 no thread
+ * keeps a task from another, neither when it comes from sleep nor when it comes from work. */
 static void all_threads_run_at_once(void) {
   const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
   for (size_t threads = 0; threads <= 8; threads++) {
     static struct book book;
-    struct job many[64] = {{0}};
+    struct job many[2 * 64] = {{0}};
     jobs p;
     if (!book_start(&book, &p, (fq_config){.threads = threads})) {
       return;
     }
-    book.threads = threads != 0 ? threads : (size_t)cpus;
-    size_t n = book.threads < COUNT_OF(many) ? book.threads : COUNT_OF(many);
+    size_t n = threads != 0 ? threads : (size_t)cpus;
     book.threads = n;
-    for (uint32_t i = 0; i < n; i++) {
-      many[i] = (struct job){.number = i, .act = meet};
+    n = n < COUNT_OF(many) / 2 ? n : COUNT_OF(many) / 2;
+    for (uint32_t i = 0; i < 2 * n; i++) {
+      many[i] = (struct job){.number = i, .act = i < n ? stop_at_gate : meet};
     }
+    book.meeting = 2 * n;
     CHECK(jobs_push_n(&p, many, n, FQ_FOREVER, NULL) == n);
+    UNTIL(atomic_load(&book.started) == n);
+    CHECK(jobs_push_n(&p, many + n, n, FQ_FOREVER, NULL) == n);
+    atomic_store(&book.gate, true);
     CHECK(jobs_wait(&p, FQ_FOREVER) == FQ_OK);
     CHECK(jobs_destroy(&p, FQ_DRAIN) == FQ_OK);
-    book_check(&book, n);
+    book_check(&book, 2 * n);
   }
 }
 

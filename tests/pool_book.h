@@ -27,6 +27,7 @@ struct book {
   jobs *pool;
   struct book *other;
   size_t threads, batch;
+  size_t meeting;     /* who meets waits for so many tasks to have started */
   bool limited, ends; /* the queue may be full; the pool may be closed */
   bool in_order;    /* done must come in the order of the numbers; only number 0 runs, or all do */
   atomic_bool gate; /* open? */

@@ -126,7 +126,6 @@ typedef struct sched_thread {
   void *arg;
   sched_state state;
   bool yielding;
-  bool fresh;         /* has just been chosen to go on, and has done nothing since */
   sched_object *lock; /* ON_LOCK: wanted; ON_COND: to be taken again */
   sched_object *cond;
   int64_t deadline;
@@ -236,7 +235,6 @@ static inline uint64_t sched_mix(uint64_t a, uint64_t b) {
 static inline void sched_saw(const char *op, const sched_object *object) {
   sched_thread *self = &sched.threads[sched.self];
   self->past = sched_mix(self->past, object->past);
-  self->fresh = false;
   if (sched.tracing) {
     sched_note("%s %s %d", op, sched_kind_names[object->kind], object->number);
   }
@@ -511,25 +509,20 @@ static inline void sched_switch(sched_thread *from, sched_thread *to) {
  * when the thread is to do it. */
 static inline void sched_step(bool reads_clock) {
   int from = sched.self;
-  sched_thread *self = &sched.threads[from];
-  if (!self->fresh || reads_clock || !sched_goes_on(self)) {
-    int to = sched_pick(reads_clock);
-    if (to != from) {
-      sched.self = to;
-      sched_switch(self, &sched.threads[to]);
-    }
+  int to = sched_pick(reads_clock);
+  if (to != from) {
+    sched.self = to;
+    sched_switch(&sched.threads[from], &sched.threads[to]);
   }
-  self->state = SCHED_READY;
-  self->yielding = false;
+  sched.threads[from].state = SCHED_READY;
+  sched.threads[from].yielding = false;
 }
 
-/* A step without an operation: others may come between what is before it and after it. Nobody need
- * come between it and an operation that follows at once. */
+/* A step without an operation: others may come between what is before it and after it. */
 static inline void sched_pass(void) {
   sched_step(false);
   sched_thread *self = &sched.threads[sched.self];
   self->past = sched_mix(self->past, 1);
-  self->fresh = true;
 }
 
 /* --- Objects --- */
@@ -785,7 +778,6 @@ static inline int64_t fqi_now(void) {
   sched_step(true);
   sched_thread *self = &sched.threads[sched.self];
   self->past = sched_mix(self->past, sched.time_past);
-  self->fresh = false;
   sched_note("clock +%" PRId64, sched.now);
   return sched.now;
 }
@@ -843,7 +835,7 @@ static inline sched_thread *sched_new_thread(const char *name) {
   thread->fn_arg = NULL;
   thread->resume = &thread->base;
   thread->state = SCHED_READY;
-  thread->yielding = thread->fresh = false;
+  thread->yielding = false;
   thread->signals = 0;
   thread->past = sched_mix((uint64_t)id, 1);
   return thread;
