@@ -630,7 +630,7 @@ FQI_INLINE void fqi_ring_release(fq_ring *r, size_t n) {
  * Any number of threads push and pop. A push waits while the channel is at its limit, a pop while it
  * is empty, as long as the timeout allows. First in, first out, and waiting threads are served in the
  * order they came: whoever makes a wait end, by an item or by room, moves the items itself before it
- * wakes the thread, so nobody overtakes a sleeping thread and no wake is in vain.
+ * wakes the thread, so nobody takes what a sleeping thread waits for, and no wake is in vain.
  *
  * Close is final: pushes end with FQ_CLOSED, pops drain what is left and then end with FQ_CLOSED.
  * For a reader an item beats closed beats empty; for a writer closed beats full.
@@ -745,9 +745,11 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
 
 /* name_pop_n: wait until min items are there, then take up to max, in order.
  *   min       0 never waits; more than the limit is FQ_INVALID
- *   why       FQ_OK when min was reached; otherwise as name_pop, and what is there has been taken;
- *             with min 0 and nothing there, FQ_CLOSED if that is for good; may be NULL
- *   Returns   how many were taken. Nothing is held back while waiting for more. */
+ *   why       FQ_OK when min was reached; otherwise as name_pop, and except for FQ_SYSTEM and
+ *             FQ_INVALID what is there has been taken; with min 0 and nothing there, FQ_CLOSED if
+ *             that is for good; may be NULL
+ *   Returns   how many were taken. Nothing is held back while waiting for more: a call that is
+ *             content with fewer may pass one that waits for many. */
 
 /* name_close: no push is accepted from now on, and everyone who waits leaves at once. Again is fine.
  * name_fail: the same, with a code for the readers to see. Whichever came first decides.

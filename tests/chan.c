@@ -9,7 +9,7 @@
 #include "test.h"
 #include "threads.h"
 
-/* -- Statuses, on one thread -------------------------------------------------------------------- */
+/* -- Statuses, on one thread ------------------------------------------------------------------- */
 
 static void nothing_happens(void *ctx) { (void)ctx; }
 
@@ -231,7 +231,7 @@ static void first_end_decides(void) {
   numbers_destroy(&c);
 }
 
-/* -- Against a plain array, on one thread ------------------------------------------------------- */
+/* -- Against a plain array, on one thread ------------------------------------------------------ */
 
 enum { MODEL_ITEMS = 512, MODEL_BULK = 9 };
 
@@ -384,7 +384,7 @@ static void agrees_with_array(void) {
   }
 }
 
-/* -- Waiting ------------------------------------------------------------------------------------ */
+/* -- Waiting ----------------------------------------------------------------------------------- */
 
 static void push_waits_for_room(void) {
   for (int front = 0; front < 2; front++) {
@@ -509,7 +509,7 @@ static void pop_n_takes_what_writers_bring(void) {
   numbers_destroy(&c);
 }
 
-/* -- min and max -------------------------------------------------------------------------------- */
+/* -- min and max ------------------------------------------------------------------------------- */
 
 enum { READERS = 3 };
 
@@ -619,7 +619,7 @@ static void others_wait_on_after_a_timeout(void) {
   numbers_destroy(&c);
 }
 
-/* -- Timeouts ----------------------------------------------------------------------------------- */
+/* -- Timeouts ---------------------------------------------------------------------------------- */
 
 static const int64_t short_waits[] = {1,           999,     MICROSECOND,     50 * MICROSECOND,
                                       MILLISECOND, 3000001, 7 * MILLISECOND, 20 * MILLISECOND};
@@ -712,7 +712,7 @@ static void long_timeouts_do_not_return(void) {
   }
 }
 
-/* -- Close -------------------------------------------------------------------------------------- */
+/* -- Close ------------------------------------------------------------------------------------- */
 
 static void end(numbers *c, int error) {
   if (error != 0) {
@@ -776,7 +776,7 @@ static void close_frees_writers(void) {
   }
 }
 
-/* -- set_limit ---------------------------------------------------------------------------------- */
+/* -- set_limit --------------------------------------------------------------------------------- */
 
 static void raising_frees_writers(void) {
   const size_t raised[] = {2, 3, 6, 0};
@@ -863,7 +863,7 @@ static void set_limit_on_a_closed_channel(void) {
   numbers_destroy(&c);
 }
 
-/* -- notify ------------------------------------------------------------------------------------- */
+/* -- notify ------------------------------------------------------------------------------------ */
 
 struct listener {
   numbers *chan;
@@ -977,7 +977,7 @@ static void notify_ignores_items_handed_over(void) {
   numbers_destroy(&c);
 }
 
-/* -- The stream --------------------------------------------------------------------------------- */
+/* -- The stream -------------------------------------------------------------------------------- */
 
 static void next_reads_to_the_end(void) {
   for (int error = 0; error < 2; error++) {
@@ -1047,7 +1047,8 @@ static void *stream_main(void *arg) {
   return NULL;
 }
 
-/* A zero timeout waits for ever, for the first item and between, and each only where it is asked. */
+/* A zero timeout waits for ever, for the first item and between, and each only where it is
+ * asked. */
 static void next_waits(void) {
   const fq_iter iters[] = {{0},
                            {.first_timeout_ns = -1, .between_timeout_ns = -1},

@@ -1,5 +1,5 @@
-/* chan_fault.c: FQ_CHAN with the system watched: wakes and allocations are counted, requests refused,
- * waits end without a cause. */
+/* chan_fault.c: FQ_CHAN with the system watched: wakes and allocations are counted, requests
+ * refused, waits end without a cause. */
 #define FASTQ_IMPLEMENTATION
 #include "system.h"
 
@@ -8,7 +8,7 @@
 #include "test.h"
 #include "threads.h"
 
-/* -- What the system refuses -------------------------------------------------------------------- */
+/* -- What the system refuses ------------------------------------------------------------------- */
 
 static void init_fails_whole(void) {
   for (size_t limit = 0; limit <= 4; limit += 4) {
@@ -120,7 +120,7 @@ static void writer_that_waits_and_gets_no_memory(void) {
   CHECK(sys_is_tidy());
 }
 
-/* -- Wakes -------------------------------------------------------------------------------------- */
+/* -- Wakes ------------------------------------------------------------------------------------- */
 
 static void watch(const numbers *c) { sys_watch(c, sizeof(*c)); }
 
@@ -293,7 +293,7 @@ static void limits_wake_whom_they_concern(void) {
   CHECK(sys_is_tidy());
 }
 
-/* -- A thread on its way out -------------------------------------------------------------------- */
+/* -- A thread on its way out ------------------------------------------------------------------- */
 
 /* A call whose time is up, and which has still to take the channel's lock in order to leave. */
 static void detain(numbers *c, struct crew *crew, struct call *call) {
@@ -402,7 +402,7 @@ static void destroy_waits_for_a_thread_that_leaves(void) {
   }
 }
 
-/* -- Wakes without a cause ---------------------------------------------------------------------- */
+/* -- Wakes without a cause --------------------------------------------------------------------- */
 
 static void stirring_is_no_timeout(void) {
   const enum kind kinds[] = {PUSH, PUSH_N, POP, POP_N};
@@ -465,7 +465,7 @@ static void stirring_threads_meet(void) {
   CHECK(sys_is_tidy());
 }
 
-/* -- Locks and memory --------------------------------------------------------------------------- */
+/* -- Locks and memory -------------------------------------------------------------------------- */
 
 static void check_no_lock(void *ctx) {
   CHECK(sys_locks == 0);

@@ -1,4 +1,5 @@
-/* chan_stress.c: FQ_CHAN with more threads than cores: every item is accounted for, whatever happens. */
+/* chan_stress.c: FQ_CHAN with more threads than cores: every item is accounted for, whatever
+ * happens. */
 #define FASTQ_IMPLEMENTATION
 #include "../fastq.h"
 
@@ -11,14 +12,14 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* -- Tagged items from many to many ------------------------------------------------------------- */
+/* -- Tagged items from many to many ------------------------------------------------------------ */
 
 enum { MAX_SIDE = 8, MAX_PER_PRODUCER = 5000, BULK = 24 };
 
 enum style { SINGLES, BULKS, TIMED, STYLES };
 
-/* What a run must come to: of each producer exactly the accepted items, a prefix of its numbers, were
- * delivered, each once, and every consumer saw them in order. */
+/* What a run must come to: of each producer exactly the accepted items, a prefix of its numbers,
+ * were delivered, each once, and every consumer saw them in order. */
 struct run {
   const struct face *face;
   enum style style;
@@ -251,7 +252,7 @@ static void close_at_every_moment(void) {
   }
 }
 
-/* -- Limits that change under way --------------------------------------------------------------- */
+/* -- Limits that change under way -------------------------------------------------------------- */
 
 struct changing {
   numbers chan;
@@ -313,7 +314,7 @@ static void set_limit_under_way(void) {
   numbers_destroy(&x.chan);
 }
 
-/* -- notify ------------------------------------------------------------------------------------- */
+/* -- notify ------------------------------------------------------------------------------------ */
 
 /* An event loop: it sleeps on a pipe, and only what notify writes wakes it. */
 struct loop {
@@ -429,7 +430,7 @@ static void notify_is_not_lost_to_another_reader(void) {
   close(l.pipe[1]);
 }
 
-/* -- destroy ------------------------------------------------------------------------------------ */
+/* -- destroy ----------------------------------------------------------------------------------- */
 
 /* Overwrites and frees: whoever comes back to the channel later finds ruins. */
 static void ruin(numbers *c) {
@@ -532,7 +533,8 @@ static void destroy_with_threads_inside(void) {
   }
 }
 
-/* Who has the first item of a push_n knows that the call is in there, and may wait or be about to. */
+/* Who has the first item of a push_n knows that the call is in there, and may wait or be about
+ * to. */
 static void destroy_with_a_push_under_way(void) {
   for (size_t round = 0; round < ROUNDS(500); round++) {
     struct crew crew = {0};
@@ -579,7 +581,7 @@ static void destroy_when_time_is_up(void) {
   }
 }
 
-/* -- Signals and cancellation ------------------------------------------------------------------- */
+/* -- Signals and cancellation ------------------------------------------------------------------ */
 
 static atomic_size_t signals_taken;
 
@@ -662,7 +664,8 @@ static fq_status wait_to_pop(numbers *c, uint64_t *item) {
   return numbers_pop(c, item, FQ_FOREVER);
 }
 
-/* Nothing but a pointer on the stack: AddressSanitizer does not tidy up where a thread is cancelled. */
+/* Nothing but a pointer on the stack: AddressSanitizer does not tidy up where a thread is
+ * cancelled. */
 static void *doomed_main(void *arg) {
   struct doomed *d = (struct doomed *)arg;
   d->status = d->wait(d->chan, &d->item);

@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* -- Statuses ----------------------------------------------------------------------------------- */
+/* -- Statuses ---------------------------------------------------------------------------------- */
 
 static void check_dead(jobs *p) {
   const struct job job = {.number = 1};
@@ -125,7 +125,7 @@ static void done_may_be_left_out(void) {
   CHECK(jobs_destroy(&p, FQ_CANCEL) == FQ_OK);
 }
 
-/* -- Threads ------------------------------------------------------------------------------------ */
+/* -- Threads ----------------------------------------------------------------------------------- */
 
 static void meet(struct book *book, const struct job *job) {
   (void)job;
@@ -133,8 +133,9 @@ static void meet(struct book *book, const struct job *job) {
   CHECK(atomic_load(&book->started) - atomic_load(&book->ended) <= book->threads);
 }
 
-/* As many threads as were asked for: so many tasks can be under way together. With batch 1 no thread
- * keeps a task from another, neither when it comes from sleep nor when it comes from work. */
+/* As many threads as were asked for: so many tasks can be under way together. With batch 1 no
+ * thread keeps a task from another, neither when it comes from sleep nor when it comes from
+ * work. */
 static void all_threads_run_at_once(void) {
   const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
   for (size_t threads = 0; threads <= 8; threads++) {
@@ -202,7 +203,7 @@ static void signals_are_blocked(void) {
   CHECK(pthread_sigmask(SIG_SETMASK, &old, NULL) == 0);
 }
 
-/* -- Sizes and alignment ------------------------------------------------------------------------ */
+/* -- Sizes and alignment ----------------------------------------------------------------------- */
 
 struct item_wide {
   _Alignas(128) unsigned char bytes[128];
@@ -237,8 +238,8 @@ static void shape_done(void *task, int error, void *ctx) {
   atomic_fetch_add(&shape->count, 1);
 }
 
-/* 120 tasks through every batch and number of threads, run or canceled. Only by pointer: gcc has a note
- * to tell about each call that passes a value of more alignment than usual. */
+/* 120 tasks through every batch and number of threads, run or canceled. Only by pointer: gcc has
+ * a note to tell about each call that passes a value of more alignment than usual. */
 #define SHAPE_TEST(name, T)                                                                        \
   FQ_POOL(name, T);                                                                                \
   static void name##_test(fq_config config, fq_how how) {                                          \
@@ -292,7 +293,7 @@ static void sizes_and_alignments(void) {
   CHECK(heap.live == 0 && !heap.damaged);
 }
 
-/* -- Order -------------------------------------------------------------------------------------- */
+/* -- Order ------------------------------------------------------------------------------------- */
 
 static void push_mixed(jobs *p, uint32_t n, void (*act)(struct book *book, const struct job *job)) {
   struct job bulk[7] = {{0}};
@@ -337,7 +338,7 @@ static void starts_in_order(void) {
   }
 }
 
-/* -- Every task meets done once ----------------------------------------------------------------- */
+/* -- Every task meets done once ---------------------------------------------------------------- */
 
 enum { PER_PUSHER = 500, PUSHERS = 4 };
 
@@ -438,7 +439,7 @@ static void every_task_meets_done_once(void) {
   }
 }
 
-/* -- wait --------------------------------------------------------------------------------------- */
+/* -- wait -------------------------------------------------------------------------------------- */
 
 static void wait_when_idle_and_when_busy(void) {
   static const int64_t timeouts[] = {1, 50 * MICROSECOND, 3 * MILLISECOND, 20 * MILLISECOND};
@@ -510,7 +511,7 @@ static void wait_includes_children(void) {
   }
 }
 
-/* -- Calls that would wait for themselves ------------------------------------------------------- */
+/* -- Calls that would wait for themselves ------------------------------------------------------ */
 
 static void try_to_wait(struct book *book, const struct job *job) {
   (void)job;
@@ -635,7 +636,7 @@ static void limit_counts_waiting_tasks(void) {
   book_check(&book, 6);
 }
 
-/* -- destroy ------------------------------------------------------------------------------------ */
+/* -- destroy ----------------------------------------------------------------------------------- */
 
 /* What is queued behind a running task runs, or is dropped, in order. */
 static void destroy_in_order(void) {
@@ -659,8 +660,8 @@ static void destroy_in_order(void) {
   }
 }
 
-/* Each pusher makes one call, and is in it, or back, when its first task has started. What was accepted
- * of it is a prefix. */
+/* Each pusher makes one call, and is in it, or back, when its first task has started. What was
+ * accepted of it is a prefix. */
 static void check_destroy(fq_config config, fq_how how, size_t k) {
   static struct book book;
   struct pusher tasks[PUSHERS];

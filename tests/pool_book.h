@@ -98,7 +98,8 @@ static inline void stop_at_gate(struct book *book, const struct job *job) {
   UNTIL(atomic_load(&book->gate));
 }
 
-/* The queue is full when the gate opens: a push that does not say so tells that destroy has begun. */
+/* The queue is full when the gate opens: a push that does not say so tells that destroy has
+ * begun. */
 static inline void hold_until_closed(struct book *book, const struct job *job) {
   fq_status status;
   UNTIL(atomic_load(&book->gate));

@@ -21,7 +21,7 @@ static bool start_at_gate(struct book *book, jobs *p, size_t limit) {
   return true;
 }
 
-/* -- What the system refuses -------------------------------------------------------------------- */
+/* -- What the system refuses ------------------------------------------------------------------- */
 
 static bool same_mask(const sigset_t *a, const sigset_t *b) {
   for (int number = 1; number < 32; number++) {
@@ -32,7 +32,8 @@ static bool same_mask(const sigset_t *a, const sigset_t *b) {
   return true;
 }
 
-/* The k-th request is refused, for each k: init fails, with its reason, and nothing stays behind. */
+/* The k-th request is refused, for each k: init fails, with its reason, and nothing stays
+ * behind. */
 static void check_init_fails(fq_config config) {
   size_t k = 0;
   int refused;
@@ -176,7 +177,7 @@ static void queue_that_cannot_grow(void) {
   CHECK(sys_is_tidy());
 }
 
-/* -- Memory and locks --------------------------------------------------------------------------- */
+/* -- Memory and locks -------------------------------------------------------------------------- */
 
 struct tally {
   atomic_size_t worked, done;
@@ -250,7 +251,7 @@ static void tasks_do_not_allocate(void) {
   }
 }
 
-/* -- Wakes -------------------------------------------------------------------------------------- */
+/* -- Wakes ------------------------------------------------------------------------------------- */
 
 static void no_wake_for_a_busy_worker(void) {
   static struct book book;
@@ -272,7 +273,8 @@ static void no_wake_for_a_busy_worker(void) {
 
 enum { WORKERS = 6 };
 
-/* n tasks wake n of the sleeping workers, or all; and every one that got a task stays at the gate. */
+/* n tasks wake n of the sleeping workers, or all; and every one that got a task stays at the
+ * gate. */
 static void tasks_wake_workers(void) {
   for (size_t n = 1; n <= WORKERS + 2; n++) {
     static struct book book;
@@ -299,7 +301,7 @@ static void tasks_wake_workers(void) {
   }
 }
 
-/* -- Threads that wait -------------------------------------------------------------------------- */
+/* -- Threads that wait ------------------------------------------------------------------------- */
 
 enum { GUESTS = 6 };
 
@@ -319,7 +321,8 @@ static void *guest_main(void *arg) {
   return NULL;
 }
 
-/* When one call says that the pool was idle, everyone who waits is told so, although it is busy again. */
+/* When one call says that the pool was idle, everyone who waits is told so, although it is busy
+ * again. */
 static void idle_for_a_moment(void) {
   for (size_t round = 0; round < ROUNDS(300); round++) {
     static struct book book;
@@ -351,8 +354,8 @@ static void idle_for_a_moment(void) {
   }
 }
 
-/* Threads that wait to push leave with FQ_CLOSED, those in name_wait when all is done; and the memory
- * of the pool is gone right after. */
+/* Threads that wait to push leave with FQ_CLOSED, those in name_wait when all is done; and the
+ * memory of the pool is gone right after. */
 static void destroy_with_threads_inside(void) {
   for (size_t round = 0; round < ROUNDS(300); round++) {
     static struct book book;
@@ -473,7 +476,7 @@ static void destroy_waits_for_a_thread_that_leaves(void) {
   }
 }
 
-/* -- Wakes without a cause ---------------------------------------------------------------------- */
+/* -- Wakes without a cause --------------------------------------------------------------------- */
 
 static void stirred_pool_does_its_work(void) {
   for (size_t round = 0; round < 8; round++) {

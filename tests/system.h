@@ -1,7 +1,8 @@
 /* system.h: fastq.h with the system watched; include it in place of fastq.h.
  *
- * What fastq.h asks of malloc and of POSIX threads comes through here. It is counted, refused when a
- * test wants that, and a wait may end without a cause. The calls of the test itself do not. */
+ * What fastq.h asks of malloc and of POSIX threads comes through here. It is counted, refused
+ * when a test wants that, and a wait may end without a cause. The calls of the test itself do
+ * not. */
 #ifndef SYSTEM_H_INCLUDED
 #define SYSTEM_H_INCLUDED
 
@@ -56,7 +57,8 @@ static inline void sys_refuse(size_t k) {
   atomic_store(&sys.refuse_at, k);
 }
 
-/* At the end of a test: everything was given back, nothing that was in use, and no rule was broken. */
+/* At the end of a test: everything was given back, nothing that was in use, and no rule was
+ * broken. */
 static inline bool sys_is_tidy(void) {
   size_t broken = atomic_exchange(&sys.live, 0) + atomic_exchange(&sys.bad_destroys, 0) +
                   atomic_exchange(&sys.bad_wakes, 0) + atomic_exchange(&sys.open_starts, 0);
@@ -181,8 +183,8 @@ static inline int sys_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m,
   return error;
 }
 
-/* A condition in the watched object itself goes with the object's lock; a wake of it has to hold that,
- * because the one that waits there is about to destroy both. */
+/* A condition in the watched object itself goes with the object's lock; a wake of it has to hold
+ * that, because the one that waits there is about to destroy both. */
 static inline void sys_wakes(const pthread_cond_t *c) {
   atomic_fetch_add(&sys.wakes, 1);
   atomic_fetch_add(&sys.bad_wakes, sys_watched_locks > 0 && !sys_is_watched(c) ? 1 : 0);

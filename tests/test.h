@@ -30,6 +30,7 @@ static inline void test_report(const char *file, int line, const char *text) {
   } else if (earlier == TEST_MAX_REPORTS) {
     printf("%s:%d: further failures are not shown\n", file, line);
   }
+  fflush(stdout); /* a hang may follow, and run.sh end it */
 }
 
 static inline bool test_check(bool good, const char *file, int line, const char *text) {

@@ -1,7 +1,8 @@
 /* threads.h: what the tests with threads share.
  *
- * No test sleeps in order to pass. A thread that has to get somewhere is waited for by asking, again
- * and again, whether it is there; one that never gets there ends in the time limit of run.sh. */
+ * No test sleeps in order to pass. A thread that has to get somewhere is waited for by asking,
+ * again and again, whether it is there; one that never gets there ends in the time limit of
+ * run.sh. */
 #ifndef THREADS_H_INCLUDED
 #define THREADS_H_INCLUDED
 
