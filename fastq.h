@@ -740,8 +740,8 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
 /* name_push_n: put n items at the tail in order: as many as fit, then wait for room for more.
  *   items     n items; those that were not accepted are still yours
  *   why       FQ_OK when all n were accepted, otherwise as name_push; may be NULL
- *   Returns   how many were accepted: a prefix. What is accepted at one moment lies together; while
- *             the call waits, items that others push with name_push_front may come between. */
+ *   Returns   how many were accepted: a prefix. What fits when the call comes goes in as one piece;
+ *             the rest in pieces, as room appears, and items of others may come between those. */
 
 /* name_pop_n: wait until min items are there, then take up to max, in order.
  *   min       0 never waits; more than the limit is FQ_INVALID
