@@ -1448,7 +1448,7 @@ FQI_API fq_status fqi_ring_reserve(fq_ring *r, size_t capacity) {
  * A call that lets go of its lock before it is done, and is no waiter, counts itself as inside. So
  * fqi_chan_destroy knows whom to wait for, and a call that is done never touches the channel. */
 
-#define FQI_SPIN_NS 100000 /* a timeout below this is not spent on pauses */
+#define FQI_SPIN_NS 100000 /* who has less time left does not spend it on pauses */
 #define FQI_PORTION 32     /* items a look should find room for, to be worth another one */
 
 enum { FQI_WAITING, FQI_SERVED, FQI_LEAVING };
@@ -1566,9 +1566,10 @@ static void fqi_waiters_wake(fqi_waiters *wakes) {
   }
 }
 
+/* The end of a timeout that begins now: INT64_MAX is never, 0 is not to wait at all. */
 static int64_t fqi_deadline(int64_t timeout) {
-  if (timeout < 0) {
-    return INT64_MAX;
+  if (timeout <= 0) {
+    return timeout < 0 ? INT64_MAX : 0;
   }
   int64_t now = fqi_now();
   return timeout < INT64_MAX - now ? now + timeout : INT64_MAX;
@@ -1693,8 +1694,8 @@ static void fqi_chan_leave(fq_chan *c, fqi_waiters *wakes, bool notify) {
 
 /* Sleeps as a member of list until served (true) or until the time is up: then both locks are held
  * again, w is unlinked, and the caller ends the call. */
-static bool fqi_chan_sleep(fq_chan *c, fqi_waiters *list, fqi_waiter *w, int64_t timeout) {
-  if (fqi_waiter_park(w, fqi_deadline(timeout))) {
+static bool fqi_chan_sleep(fq_chan *c, fqi_waiters *list, fqi_waiter *w, int64_t deadline) {
+  if (fqi_waiter_park(w, deadline)) {
     return true;
   }
   if (!fqi_cas(&w->state, FQI_WAITING, FQI_LEAVING)) {
@@ -1753,15 +1754,15 @@ static size_t fqi_chan_pop_fast(fq_chan *c, void *out, size_t min, size_t max) {
 }
 
 /* Whether to look again after a pause before going to sleep, for the tries-th time. */
-static bool fqi_side_again(const fq_chan *c, fqi_side *side, size_t tries, int64_t timeout) {
-  if (c->sleepers != 0 || c->closed || (timeout >= 0 && timeout < FQI_SPIN_NS)) {
+static bool fqi_side_again(const fq_chan *c, fqi_side *side, size_t tries, int64_t deadline) {
+  if (c->sleepers != 0 || c->closed || deadline == 0) {
     return false;
   }
-  if (tries < side->patience) {
-    return true;
+  if (tries >= side->patience) {
+    side->patience -= side->patience / 2;
+    return false;
   }
-  side->patience -= side->patience / 2;
-  return false;
+  return deadline == INT64_MAX || deadline - fqi_now() > FQI_SPIN_NS;
 }
 
 /* With the side's lock held: a call that is done, or a waiter now, is no longer inside. */
@@ -1774,8 +1775,9 @@ static void fqi_side_leave(fqi_side *side) {
 
 /* Pushes without sleeping, if need be with a few more looks: how many items went in. A long call goes
  * on like this as long as there is room for a fair portion each time. A call that is not done then
- * is inside. */
-static size_t fqi_chan_try_push(fq_chan *c, const void *items, size_t n, int64_t timeout) {
+ * is inside, and has its deadline, which counts from the first look. */
+static size_t fqi_chan_try_push(fq_chan *c, const void *items, size_t n, int64_t timeout,
+                                int64_t *deadline) {
   const unsigned char *from = (const unsigned char *)items;
   fqi_side *push = &c->push;
   size_t done = 0;
@@ -1789,8 +1791,11 @@ static size_t fqi_chan_try_push(fq_chan *c, const void *items, size_t n, int64_t
       tries = 0;
     }
     if (done < n) {
-      again = c->limit != SIZE_MAX && fqi_side_again(c, push, tries, timeout);
-      push->inside += looks == 0 ? 1 : 0;
+      if (looks == 0) {
+        push->inside++;
+        *deadline = fqi_deadline(timeout);
+      }
+      again = c->limit != SIZE_MAX && fqi_side_again(c, push, tries, *deadline);
     } else if (looks > 0) {
       fqi_side_leave(push);
     }
@@ -1808,16 +1813,20 @@ static size_t fqi_chan_try_push(fq_chan *c, const void *items, size_t n, int64_t
 }
 
 /* Pops without sleeping, if need be with a few more looks: how many items came out. A call that got
- * none is inside then. */
-static size_t fqi_chan_try_pop(fq_chan *c, void *out, size_t min, size_t max, int64_t timeout) {
+ * none is inside then, and has its deadline. */
+static size_t fqi_chan_try_pop(fq_chan *c, void *out, size_t min, size_t max, int64_t timeout,
+                               int64_t *deadline) {
   fqi_side *pop = &c->pop;
   for (size_t looks = 0;; looks++) {
     bool again = false;
     fqi_lock_acquire(&pop->lock);
     size_t n = fqi_chan_pop_fast(c, out, min, max);
     if (n == 0) {
-      again = fqi_side_again(c, pop, looks, timeout);
-      pop->inside += looks == 0 ? 1 : 0;
+      if (looks == 0) {
+        pop->inside++;
+        *deadline = fqi_deadline(timeout);
+      }
+      again = fqi_side_again(c, pop, looks, *deadline);
     } else if (looks > 0) {
       pop->patience = FQI_PATIENCE;
       fqi_side_leave(pop);
@@ -1831,7 +1840,7 @@ static size_t fqi_chan_try_pop(fq_chan *c, void *out, size_t min, size_t max, in
 }
 
 /* Runs a writer's call to its end, with both locks. */
-static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t timeout) {
+static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t deadline) {
   fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
   fqi_chan_enter(c);
@@ -1846,7 +1855,7 @@ static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t timeout) {
     fqi_chan_put(c, w, &wakes);
     if (w->count == w->max || w->status != FQ_OK) {
       /* done */
-    } else if (timeout == 0) {
+    } else if (deadline == 0) {
       w->status = FQ_FULL;
     } else if (!fqi_waiter_open(w)) {
       w->status = FQ_SYSTEM;
@@ -1859,7 +1868,7 @@ static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t timeout) {
   if (!waits) {
     return;
   }
-  if (!fqi_chan_sleep(c, &c->writers, w, timeout)) {
+  if (!fqi_chan_sleep(c, &c->writers, w, deadline)) {
     w->status = w->finished ? w->status : FQ_TIMEOUT;
     fqi_chan_leave(c, NULL, false);
   }
@@ -1867,14 +1876,14 @@ static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t timeout) {
 }
 
 /* Runs a reader's call to its end, with both locks. */
-static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t timeout) {
+static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t deadline) {
   fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
   fqi_chan_enter(c);
   fqi_side_leave(&c->pop);
   if (w->min > c->limit) {
     w->status = FQ_INVALID;
-  } else if (c->ring.count >= w->min || c->closed || timeout == 0) {
+  } else if (c->ring.count >= w->min || c->closed || deadline == 0) {
     fqi_chan_take(c, w, &wakes);
     if (c->closed && (w->count < w->min || w->count == 0)) {
       w->status = FQ_CLOSED;
@@ -1892,7 +1901,7 @@ static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t timeout) {
   if (!waits) {
     return;
   }
-  if (!fqi_chan_sleep(c, &c->readers, w, timeout)) {
+  if (!fqi_chan_sleep(c, &c->readers, w, deadline)) {
     if (!w->finished) {
       fqi_chan_find_wanted(c);
       fqi_chan_take(c, w, &wakes);
@@ -1975,11 +1984,12 @@ FQI_API size_t fqi_chan_push_n(fq_chan *c, const void *items, size_t n, int64_t 
   if (!fqi_chan_ok(c) || (items == NULL && n > 0) || !fqi_size_ok(n, c->ring.item_size)) {
     w.status = FQ_INVALID;
   } else if (n > 0) {
-    done = fqi_chan_try_push(c, items, n, timeout);
+    int64_t deadline = 0;
+    done = fqi_chan_try_push(c, items, n, timeout, &deadline);
     if (done < n) {
       w.from += done * c->ring.item_size;
       w.min = w.max = n - done;
-      fqi_chan_write(c, &w, timeout);
+      fqi_chan_write(c, &w, deadline);
     }
   }
   if (why != NULL) {
@@ -1992,14 +2002,17 @@ FQI_API fq_status fqi_chan_push(fq_chan *c, const void *item, bool front, int64_
   if (!fqi_chan_ok(c)) {
     return FQ_INVALID;
   }
-  if (!front && fqi_chan_try_push(c, item, 1, timeout) > 0) {
+  int64_t deadline = 0;
+  if (front) {
+    deadline = fqi_deadline(timeout);
+  } else if (fqi_chan_try_push(c, item, 1, timeout, &deadline) > 0) {
     return FQ_OK;
   }
   fqi_waiter w;
   fqi_waiter_init(&w, item, NULL, 1, 1);
   w.front = front;
   w.inside = !front;
-  fqi_chan_write(c, &w, timeout);
+  fqi_chan_write(c, &w, deadline);
   return w.status;
 }
 
@@ -2010,9 +2023,10 @@ FQI_API size_t fqi_chan_pop_n(fq_chan *c, void *out, size_t min, size_t max, int
   if (!fqi_chan_ok(c) || min > max || (out == NULL && max > 0)) {
     w.status = FQ_INVALID;
   } else if (max > 0) {
-    w.count = fqi_chan_try_pop(c, out, min, max, timeout);
+    int64_t deadline = 0;
+    w.count = fqi_chan_try_pop(c, out, min, max, timeout, &deadline);
     if (w.count == 0) {
-      fqi_chan_read(c, &w, timeout);
+      fqi_chan_read(c, &w, deadline);
     }
   }
   if (why != NULL) {
@@ -2025,12 +2039,13 @@ FQI_API fq_status fqi_chan_pop(fq_chan *c, void *out, int64_t timeout) {
   if (!fqi_chan_ok(c) || out == NULL) {
     return FQ_INVALID;
   }
-  if (fqi_chan_try_pop(c, out, 1, 1, timeout) > 0) {
+  int64_t deadline = 0;
+  if (fqi_chan_try_pop(c, out, 1, 1, timeout, &deadline) > 0) {
     return FQ_OK;
   }
   fqi_waiter w;
   fqi_waiter_init(&w, NULL, out, 1, 1);
-  fqi_chan_read(c, &w, timeout);
+  fqi_chan_read(c, &w, deadline);
   return w.status;
 }
 
@@ -2240,7 +2255,8 @@ static size_t fqi_pool_next(fq_pool *p, fqi_worker *worker, size_t n) {
   fqi_lock_release(&c->pop.lock);
   bool tried = got == 0 && n == 0;
   if (tried) {
-    got = fqi_chan_try_pop(c, worker->tasks, 1, p->config.batch, FQ_FOREVER);
+    int64_t never = 0;
+    got = fqi_chan_try_pop(c, worker->tasks, 1, p->config.batch, FQ_FOREVER, &never);
   }
   if (got > 0) {
     return got;
@@ -2260,7 +2276,7 @@ static size_t fqi_pool_next(fq_pool *p, fqi_worker *worker, size_t n) {
   }
   fqi_chan_leave(c, &wakes, false);
   if (waits) {
-    (void)fqi_chan_sleep(c, &c->readers, w, FQ_FOREVER);
+    (void)fqi_chan_sleep(c, &c->readers, w, INT64_MAX);
   }
   return w->count;
 }
@@ -2453,7 +2469,7 @@ FQI_API fq_status fqi_pool_wait(fq_pool *p, int64_t timeout) {
   }
   fqi_chan_leave(c, NULL, false);
   if (waits) {
-    if (!fqi_chan_sleep(c, &c->idlers, &w, timeout)) {
+    if (!fqi_chan_sleep(c, &c->idlers, &w, fqi_deadline(timeout))) {
       w.status = w.finished ? w.status : FQ_TIMEOUT;
       fqi_chan_leave(c, NULL, false);
     }

@@ -66,7 +66,6 @@ static struct {
   item_list accepted[SCHED_THREADS], received[SCHED_THREADS];
   int numbers[SCHED_THREADS];
   size_t closed;                  /* set when close has returned */
-  size_t ended[SCHED_THREADS];    /* set when that thread has made its last call */
   size_t destroyers;              /* threads that will destroy the channel while others are in it */
   bool saw_end, front, timed_out; /* a reader was told FQ_CLOSED; push_front was used */
 
@@ -187,8 +186,6 @@ static void close_channel(int error) {
   sched_note("closed");
   fqi_store(&world.closed, 1);
 }
-
-static void ended(void) { fqi_store(&world.ended[sched.self], 1); }
 
 /* --- Thread bodies --- */
 
@@ -402,58 +399,44 @@ static void client_of_two(void) {
   sched_forbid(reply, sizeof(*reply));
 }
 
-/* Threads that are in their only call, or have ended it, when the channel is destroyed. */
+/* Threads that are in their only call, or have left it, when the channel is destroyed. */
 static void pop_to_the_end(void) {
   fq_status status = get(FQ_FOREVER);
   EXPECT(status == FQ_CLOSED);
-  ended();
 }
 
 static void pop_timed_to_the_end(void) {
   fq_status status = get(SCHED_TICK);
   EXPECT(status == FQ_CLOSED || status == FQ_TIMEOUT);
-  ended();
 }
 
 static void push_to_the_end(void) {
   fq_status status = put(FQ_FOREVER);
   EXPECT(status == FQ_CLOSED);
-  ended();
 }
 
 static void push_timed_to_the_end(void) {
   fq_status status = put(SCHED_TICK);
   EXPECT(status == FQ_CLOSED || status == FQ_TIMEOUT);
-  ended();
 }
 
-/* Returns when n threads are in the call that they end with, or past it. Whoever has ended is counted
- * first, so that nobody is counted twice. */
-static void until_inside(fq_chan *c, bool of_pool, size_t n) {
-  for (;;) {
-    size_t inside = 0;
-    for (int i = 0; i < SCHED_THREADS; i++) {
-      inside += sched_look(&world.ended[i]);
-    }
-    fqi_chan_enter(c);
-    inside += c->push.inside + c->writers.count + c->idlers.count;
-    inside += of_pool ? 0 : c->pop.inside + c->readers.count; /* there the workers */
-    fqi_chan_leave(c, NULL, false);
-    if (inside >= n) {
-      return;
-    }
+/* Returns when that thread has come into its only call, so far that it had a lock. */
+static void until_inside(int thread) {
+  while (sched_acquired(thread) == 0) {
     fqi_pause();
   }
 }
 
 static void destroy_it(void) {
-  until_inside(&world.c.chan, false, 2);
+  until_inside(1);
+  until_inside(2);
   chan_destroy(&world.c);
   sched_forbid(&world.c, sizeof(world.c));
 }
 
 static void close_and_destroy(void) {
-  until_inside(&world.c.chan, false, 2);
+  until_inside(1);
+  until_inside(2);
   chan_close(&world.c);
   chan_destroy(&world.c);
   sched_forbid(&world.c, sizeof(world.c));
@@ -702,31 +685,26 @@ static void submit_own(void) {
   int task = sched.self;
   fq_status status = pool_push(&world.p, task, FQ_FOREVER);
   EXPECT(status == FQ_OK || status == FQ_CLOSED);
-  ended();
   if (status == FQ_OK) {
     world.numbers[task] = 1;
   }
 }
 
-static void wait_idle(void) {
-  EXPECT(pool_wait(&world.p, FQ_FOREVER) == FQ_OK);
-  ended();
-}
+static void wait_idle(void) { EXPECT(pool_wait(&world.p, FQ_FOREVER) == FQ_OK); }
 
 static void wait_idle_timed(void) {
   fq_status status = pool_wait(&world.p, SCHED_TICK);
   EXPECT(status == FQ_OK || (status == FQ_TIMEOUT && sched.ticked));
-  ended();
 }
 
 static void destroy_pool_drain(void) {
-  until_inside(&world.p.pool.queue, true, 1);
+  until_inside(2); /* the worker is 1 */
   close_pool(FQ_DRAIN);
   check_done(0, 1);
 }
 
 static void destroy_pool_cancel(void) {
-  until_inside(&world.p.pool.queue, true, 1);
+  until_inside(2); /* the worker is 1 */
   close_pool(FQ_CANCEL);
   check_done(0, 1);
 }

@@ -130,7 +130,8 @@ typedef struct sched_thread {
   sched_object *cond;
   int64_t deadline;
   int join;
-  size_t signals; /* sent by this thread */
+  size_t signals;  /* sent by this thread */
+  size_t acquired; /* locks it has taken so far */
   uint64_t past;
 } sched_thread;
 
@@ -669,6 +670,13 @@ static inline size_t fqi_load(const size_t *p) {
   return *p;
 }
 
+/* How many locks another thread has taken, for a test's own bookkeeping: not a step. */
+static inline size_t sched_acquired(int id) {
+  sched_thread *self = &sched.threads[sched.self];
+  self->past = sched_mix(self->past, sched.threads[id].past);
+  return sched.threads[id].acquired;
+}
+
 /* A load by a test's own bookkeeping: not a step. */
 static inline size_t sched_look(const size_t *p) {
   sched_saw("look", sched_find(p, SCHED_WORD));
@@ -705,6 +713,7 @@ static inline void fqi_lock_acquire(fqi_lock *l) {
   sched_step(false);
   sched_object *lock = sched_find(l, SCHED_LOCK); /* again: it may have been destroyed meanwhile */
   lock->owner = sched.self;
+  self->acquired++;
   sched_did("acquire", lock);
 }
 
@@ -836,7 +845,7 @@ static inline sched_thread *sched_new_thread(const char *name) {
   thread->resume = &thread->base;
   thread->state = SCHED_READY;
   thread->yielding = false;
-  thread->signals = 0;
+  thread->signals = thread->acquired = 0;
   thread->past = sched_mix((uint64_t)id, 1);
   return thread;
 }
