@@ -33,7 +33,7 @@ endif
 WRAPPED  := $(filter ring chan% pool%,$(TESTS))
 CHECKED  := $(filter-out interleave,$(TESTS))
 THREADED := $(filter-out ring% fuzz_%,$(CHECKED))
-PROGRAMS := $(addprefix $(BUILD)/test/,$(TESTS:=.plain) $(WRAPPED:=.wrap) \
+PROGRAMS := $(addprefix $(BUILD)/test/,$(TESTS:=.plain) model_chan $(WRAPPED:=.wrap) \
               $(if $(filter asan,$(HAVE)),$(CHECKED:=.asan)) \
               $(if $(filter tsan,$(HAVE)),$(THREADED:=.tsan)))
 SKIPPED  := $(foreach v,$(filter-out $(HAVE),asan tsan),-s '$v: $(CC) cannot use $(FLAGS_$v)')
@@ -62,6 +62,9 @@ fuzz: $(FUZZERS)
 	  >$$f.log 2>&1 || { tail -n 40 $$f.log; exit 1; }; \
 	  echo "$$f: $$(sed -n 's/^stat::number_of_executed_units: *//p' $$f.log) inputs"; done
 
+model: ## the weak-memory models, where the checker genmc is installed
+	@tests/model/run.sh
+
 bench: $(BENCHES) ## build and run the benchmarks
 	@for b in $^; do $$b || exit 1; done
 
@@ -81,6 +84,8 @@ cxx = $(call build,$(CXX) -std=c++17,$(CXXSTRICT) $1)
 
 $(BUILD)/%: examples/%.c $(BUILD)/flags
 	$(call c)
+$(BUILD)/test/model_%: tests/model/%.c $(BUILD)/flags
+	$(call c,$(FLAGS_plain))
 define test_variant
 $(BUILD)/test/%.$1: tests/%.c $(BUILD)/flags
 	$$(call c,$$(FLAGS_$1))
@@ -102,5 +107,5 @@ $(BUILD)/flags: FORCE
 	@mkdir -p $(@D); echo '$(CC) $(CXX) $(CFLAGS)' | cmp -s - $@ || echo '$(CC) $(CXX) $(CFLAGS)' >$@
 
 FORCE:
-.PHONY: help demo test test-programs check fuzz bench examples format format-check clean FORCE
+.PHONY: help demo test test-programs check fuzz model bench examples format format-check clean FORCE
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
