@@ -1,5 +1,6 @@
 #!/bin/sh
-# run.sh: the programs of chan.c under the weak-memory model checker GenMC (0.11), with RC11 and IMM.
+# run.sh: the programs of chan.c under the weak-memory model checker GenMC (0.11): RC11, which takes half
+# a minute, and IMM, which takes ten.
 #
 # Each program must hold. Then the same with one order made relaxed (WEAK=1..4, the marks [C1]..[C4] of
 # fastq.h), for the first programs, where one side only pushes and the other only pops: that must be
