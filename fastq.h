@@ -52,9 +52,9 @@
  *
  * HOW THE CALLS READ
  *   FQ_RING(jobs, struct job); stands at file scope and makes the type jobs and the functions
- *   jobs_init, jobs_push, ... for items of type struct job; below they are called name_init and so on.
- *   - Items are copied by value; the queue never looks inside them. What a pointer in an item points
- *     to is yours, before and after.
+ *   jobs_init, jobs_push, ... for items of type struct job; below they are called name_init, ...
+ *   - Items are copied by value; the queue never looks inside them. What a pointer in an item
+ *     points to is yours, before and after.
  *   - A single-item call returns an fq_status; FQ_OK is 0. A bulk call (_n) returns how many items
  *     moved: always a prefix of what was given, in order; n = 0 does nothing.
  *   - A timeout is in nanoseconds: FQ_NOWAIT (0) never waits, FQ_FOREVER (any negative) never gives
@@ -69,11 +69,11 @@
  *     FASTQ_IMPLEMENTATION    compile the functions here; in exactly one unit of the program
  *     FASTQ_STATIC            compile them here as static functions: a private copy for this unit
  *     FASTQ_NO_THREADS        leave out FQ_CHAN and FQ_POOL; nothing of the system is needed then
- *     FASTQ_MALLOC(n) and     where memory comes from when no fq_allocator is given; both or neither,
- *     FASTQ_FREE(p)             in the unit with the implementation; aligned as malloc aligns
+ *     FASTQ_MALLOC(n) and     where memory comes from when no fq_allocator is given; both or
+ *     FASTQ_FREE(p)             neither, in the unit with the implementation; aligned as malloc's
  *     FASTQ_CACHE_LINE        bytes that two threads should not share (64); the same in every unit
  *     FASTQ_PAUSE()           the instruction for a spinning processor, where fastq.h has none
- *     FASTQ_INDEX_ORIGIN      where the indices of a new ring start; tests set it to start near a wrap
+ *     FASTQ_INDEX_ORIGIN      where the indices of a new queue start; tests start near a wrap
  */
 #ifndef FASTQ_WORKQUEUE_H_INCLUDED
 #define FASTQ_WORKQUEUE_H_INCLUDED
@@ -252,9 +252,9 @@ FQI_API const char *fq_version(void);
 
 /* FQ_RING(name, T): a queue for one thread, or for threads that hold a lock of yours.
  *
- * It grows (name_init), or lives in your array and never allocates (name_init_fixed). Capacity asked,
- * usable and reported are one number, a power of two or not. Every call is O(1) but for the items
- * it copies; a growing push is O(1) amortised.
+ * It grows (name_init), or lives in your array and never allocates (name_init_fixed). Capacity
+ * asked, usable and reported are one number, a power of two or not. Every call is O(1) but for the
+ * items it copies; a growing push is O(1) amortised.
  *
  * Threads: one at a time. Blocks: never. Allocates: only where it says so. */
 
@@ -364,7 +364,8 @@ FQI_INLINE fq_status fqi_ring_push(fq_ring *r, const void *item, size_t size) {
   return FQ_OK;
 }
 
-/* name_push_front: put one item before the head: the next pop returns it. Otherwise as name_push. */
+/* name_push_front: put one item before the head: the next pop returns it. Otherwise as
+ * name_push. */
 FQI_INLINE fq_status fqi_ring_push_front(fq_ring *r, const void *item, size_t size) {
   if (r == NULL) {
     return FQ_INVALID;
@@ -398,7 +399,8 @@ FQI_INLINE fq_status fqi_ring_pop(fq_ring *r, void *out, size_t size) {
 }
 
 /* Room for n more, if need be by growing: how many of the n fit now. A storage that growth replaced
- * is handed back in old, because the items may lie in it; the caller frees it when they are copied. */
+ * is handed back in old, because the items may lie in it; the caller frees it when they are
+ * copied. */
 FQI_INLINE size_t fqi_ring_room(fq_ring *r, size_t n, size_t size, fqi_block *old) {
   old->memory = NULL;
   if (!fqi_size_ok(n, size)) {
@@ -560,7 +562,8 @@ FQI_INLINE void fqi_ring_release(fq_ring *r, size_t n) {
   }
 }
 
-/* A face is a struct whose first member is the core: the cast is as good as &q->ring, and NULL too. */
+/* A face is a struct whose first member is the core: the cast is as good as &q->ring, and NULL
+ * too. */
 #define FQI_RING(q)  ((fq_ring *)(void *)(q))
 #define FQI_CRING(q) ((const fq_ring *)(const void *)(q))
 
@@ -627,18 +630,19 @@ FQI_INLINE void fqi_ring_release(fq_ring *r, size_t n) {
 
 /* FQ_CHAN(name, T): a queue for threads that wait for each other.
  *
- * Any number of threads push and pop. A push waits while the channel is at its limit, a pop while it
- * is empty, as long as the timeout allows. First in, first out, and waiting threads are served in the
- * order they came: whoever makes a wait end, by an item or by room, moves the items itself before it
- * wakes the thread, so nobody takes what a sleeping thread waits for, and no wake is in vain.
+ * Any number of threads push and pop. A push waits while the channel is at its limit, a pop while
+ * it is empty, as long as the timeout allows. First in, first out, and waiting threads are served
+ * in the order they came: whoever makes a wait end, by an item or by room, moves the items itself
+ * before it wakes the thread, so nobody takes what a sleeping thread waits for, and no wake is in
+ * vain.
  *
  * Close is final: pushes end with FQ_CLOSED, pops drain what is left and then end with FQ_CLOSED.
  * For a reader an item beats closed beats empty; for a writer closed beats full.
  *
  * Threads: any, unless a call says otherwise; what a thread wrote before its push is visible to the
  * thread that pops the item. Not for signal handlers. A waiting thread is not a cancellation point.
- * Blocks: for the short time another call holds a lock, and as the timeout says. A thread looks a few
- * times more before it goes to sleep, fewer times where that was in vain.
+ * Blocks: for the short time another call holds a lock, and as the timeout says. A thread looks a
+ * few times more before it goes to sleep, fewer times where that was in vain.
  * Allocates: a bounded channel at init and set_limit only; an unbounded one when it grows. */
 
 typedef struct fqi_waiter fqi_waiter;
@@ -728,8 +732,8 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
  * an item may destroy the channel even if the push that sent the item has not returned yet. */
 
 /* name_push: put one item at the tail, waiting for room if need be.
- *   Returns   FQ_OK; FQ_CLOSED; FQ_FULL with FQ_NOWAIT; FQ_TIMEOUT; FQ_NOMEM (unbounded: unchanged);
- *             FQ_SYSTEM when it would have to wait and cannot; FQ_INVALID for NULL
+ *   Returns   FQ_OK; FQ_CLOSED; FQ_FULL with FQ_NOWAIT; FQ_TIMEOUT; FQ_NOMEM (unbounded:
+ *             unchanged); FQ_SYSTEM when it would have to wait and cannot; FQ_INVALID for NULL
  * name_push_front: the same before the head: the next pop returns it. */
 
 /* name_pop: take the item at the head, waiting for one if need be.
@@ -751,24 +755,26 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
  *   Returns   how many were taken. Nothing is held back while waiting for more: a call that is
  *             content with fewer may pass one that waits for many. */
 
-/* name_close: no push is accepted from now on, and everyone who waits leaves at once. Again is fine.
+/* name_close: no push is accepted from now on, and everyone who waits leaves at once. Again is
+ * fine.
  * name_fail: the same, with a code for the readers to see. Whichever came first decides.
  * name_error: that code; 0 while the channel is open or was just closed. */
 
 /* name_closed, name_count, name_limit: a look at this moment; a limit of 0 is unbounded. */
 
-/* name_set_limit: change the limit at once. Raising it lets waiting writers go on. Lowering it drops
- * nothing: pushes wait until there is room again. A reader that waits for more items than the new
- * limit leaves with FQ_INVALID, as the same call would now.
+/* name_set_limit: change the limit at once. Raising it lets waiting writers go on. Lowering it
+ * drops nothing: pushes wait until there is room again. A reader that waits for more items than the
+ * new limit leaves with FQ_INVALID, as the same call would now.
  *   Returns   FQ_OK; FQ_NOMEM (unchanged); FQ_INVALID for NULL or a size that overflows
  *   Allocates room for limit items */
 
 /* name_waiting: how many threads wait to push and to pop at this moment. Either may be NULL. */
 
 /* name_notify: call fn(ctx) whenever an empty channel gets items, and when it closes: for an event
- * loop, which fn wakes (writes an eventfd, say) and which then pops with FQ_NOWAIT until FQ_EMPTY or
- * FQ_CLOSED. fn runs outside the lock on the thread that pushed or closed, and right here if there
- * are items already or it is closed. NULL ends it; a call under way on another thread may still be. */
+ * loop, which fn wakes (writes an eventfd, say) and which then pops with FQ_NOWAIT until FQ_EMPTY
+ * or FQ_CLOSED. fn runs outside the lock on the thread that pushed or closed, and right here if
+ * there are items already or it is closed. NULL ends it; a call under way on another thread may
+ * still be. */
 
 /* name_next: the next item of the stream; false when it ends, and it->status tells how.
  *   it        starts as fq_iter it = {0} or FQ_ITER(...)
@@ -840,10 +846,10 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
  * pointer to the pool's copy, good until done returns. Every accepted task meets done exactly once.
  * With batch 1 tasks start strictly in the order they were pushed.
  *
- * Callbacks run on the workers, and for dropped tasks on the thread in name_destroy, without any lock.
- * They may call everything but what would wait for themselves: that says FQ_DEADLOCK. They return; leaving one by pthread_exit or longjmp is an error.
- * The workers have all asynchronous signals blocked. After fork the child has no workers: it may
- * only exec or _exit. */
+ * Callbacks run on the workers, and for dropped tasks on the thread in name_destroy, without any
+ * lock. They may call everything but what would wait for themselves: that says FQ_DEADLOCK. They
+ * return; leaving one by pthread_exit or longjmp is an error. The workers have all asynchronous
+ * signals blocked. After fork the child has no workers: it may only exec or _exit. */
 
 typedef struct fq_config {
   int (*worker)(void *task, void *ctx);           /* required; 0 or an error code of its own */
@@ -888,8 +894,8 @@ FQI_API fq_status fqi_pool_wait(fq_pool *p, int64_t timeout);
  *   Allocates the queue, and batch tasks for each worker */
 
 /* name_push: queue one task, waiting for room if need be.
- *   Returns   FQ_OK; FQ_CLOSED; FQ_FULL with FQ_NOWAIT; FQ_TIMEOUT; FQ_NOMEM; FQ_SYSTEM; FQ_INVALID;
- *             FQ_DEADLOCK in a callback of this pool that would have to wait for room
+ *   Returns   FQ_OK; FQ_CLOSED; FQ_FULL with FQ_NOWAIT; FQ_TIMEOUT; FQ_NOMEM; FQ_SYSTEM;
+ *             FQ_INVALID; FQ_DEADLOCK in a callback of this pool that would have to wait for room
  * name_push_n: queue n tasks in order; as name_push_n of FQ_CHAN, and why may be FQ_DEADLOCK. */
 
 /* name_wait: until nothing is queued and nothing runs, if only for a moment.
@@ -1149,7 +1155,8 @@ static struct timespec fqi_timespec(int64_t ns) {
   return t;
 }
 
-/* A thread that waits here is linked in a list of its object: it must not be cancelled out of it. */
+/* A thread that waits here is linked in a list of its object: it must not be cancelled out of
+ * it. */
 static int fqi_cancel_disable(void) {
   int state = 0;
 #ifndef __ANDROID__
@@ -1430,20 +1437,20 @@ FQI_API fq_status fqi_ring_reserve(fq_ring *r, size_t capacity) {
  *   [C1] a push publishes its items in push.count     [C2] a pop that seems short reads push.count
  *   [C3] a pop gives its places back in pop.count     [C4] a push that seems short reads pop.count
  * Everything else, first of all waiting, is done with both locks held, push.lock first. What is
- * written only then can be read under either lock, so whoever comes after a waiter has linked itself
- * sees it, and whoever came before it has been seen: no wake is lost.
+ * written only then can be read under either lock, so whoever comes after a waiter has linked
+ * itself sees it, and whoever came before it has been seen: no wake is lost.
  *
- * With both locks held the channel is a plain state machine over its ring. A call that cannot finish
- * links a waiter, which lies on its own stack, and parks. Whoever changes the state serves the
- * waiters that this lets finish: it moves their items, unlinks them, releases the locks, and only
- * then wakes them. So:
+ * With both locks held the channel is a plain state machine over its ring. A call that cannot
+ * finish links a waiter, which lies on its own stack, and parks. Whoever changes the state serves
+ * the waiters that this lets finish: it moves their items, unlinks them, releases the locks, and
+ * only then wakes them. So:
  *   - while a writer waits, the channel is full; while a reader waits, fewer items are there than
  *     it wants (wanted is the least of these numbers);
  *   - a waiter that was served is done: it returns without another look at the channel;
  *   - one wake per served waiter, none for anyone else.
  * A waiter whose time is up races with who serves it. Its state decides, by one compare-and-swap:
- * either it is served and waits for the wake that is on its way, or it is leaving, stays linked until
- * it holds the locks, and gets no wake.
+ * either it is served and waits for the wake that is on its way, or it is leaving, stays linked
+ * until it holds the locks, and gets no wake.
  *
  * A call that lets go of its lock before it is done, and is no waiter, counts itself as inside. So
  * fqi_chan_destroy knows whom to wait for, and a call that is done never touches the channel. */
@@ -1773,9 +1780,9 @@ static void fqi_side_leave(fqi_side *side) {
   }
 }
 
-/* Pushes without sleeping, if need be with a few more looks: how many items went in. A long call goes
- * on like this as long as there is room for a fair portion each time. A call that is not done then
- * is inside, and has its deadline, which counts from the first look. */
+/* Pushes without sleeping, if need be with a few more looks: how many items went in. A long call
+ * goes on like this as long as there is room for a fair portion each time. A call that is not done
+ * then is inside, and has its deadline, which counts from the first look. */
 static size_t fqi_chan_try_push(fq_chan *c, const void *items, size_t n, int64_t timeout,
                                 int64_t *deadline) {
   const unsigned char *from = (const unsigned char *)items;
@@ -2196,8 +2203,9 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out) {
 /* @@pool: implementation                                                                       */
 /* -------------------------------------------------------------------------------------------- */
 
-/* The queue's pop.lock guards the accounting too: tasks that went out (pop.count) less tasks finished
- * are the running ones. A worker reports its finished tasks and gets the next ones in one step. */
+/* The queue's pop.lock guards the accounting too: tasks that went out (pop.count) less tasks
+ * finished are the running ones. A worker reports its finished tasks and gets the next ones in one
+ * step. */
 
 struct fqi_worker {
   fqi_thread thread;
@@ -2208,7 +2216,8 @@ struct fqi_worker {
 
 static bool fqi_pool_ok(const fq_pool *p) { return p != NULL && p->workers != NULL; }
 
-/* On a thread that the pool would wait for: a worker, or the one that calls done for dropped tasks. */
+/* On a thread that the pool would wait for: a worker, or the one that calls done for dropped
+ * tasks. */
 static bool fqi_pool_inside(const fq_pool *p) {
   if (fqi_load(&p->canceling) != 0 && fqi_thread_is_self(&p->canceler)) { /* pairs with [P1] */
     return true;

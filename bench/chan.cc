@@ -51,8 +51,9 @@ using bench::row;
 static const size_t limit = 1024;
 static const size_t batch = 32;
 
-/* The contenders. Each has the four calls push, pop, push_n and pop_n, that wait; pop_n returns 1 to
- * max items. The first argument is what a queue keeps per thread: nothing, except for moodycamel.
+/* The contenders. Each has the four calls push, pop, push_n and pop_n, that wait; pop_n returns 1
+ * to max items. The first argument is what a queue keeps per thread: nothing, except for
+ * moodycamel.
  */
 template <class Queue> struct no_token {
   explicit no_token(Queue &) {}
@@ -373,11 +374,11 @@ static void traffic_rows(const bench::options &opt) {
   }
 }
 
-/* Idle wake-up: two threads, two queues, one item that goes to and fro. Each item is the time of its
- * push, so one way is measured at the reader. The pause (a busy loop) before a push makes sure that
- * the reader is asleep also where it spins first; how often it really slept is the kernel's count of
- * voluntary switches. Two cores are what counts; on one core no idle core has to be started, which
- * hides the queue's own share on a virtual machine.
+/* Idle wake-up: two threads, two queues, one item that goes to and fro. Each item is the time of
+ * its push, so one way is measured at the reader. The pause (a busy loop) before a push makes sure
+ * that the reader is asleep also where it spins first; how often it really slept is the kernel's
+ * count of voluntary switches. Two cores are what counts; on one core no idle core has to be
+ * started, which hides the queue's own share on a virtual machine.
  */
 template <class Queue> struct wake {
   struct side {

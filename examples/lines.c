@@ -1,7 +1,8 @@
 /* lines.c: read a file as a stream of lines. One thread splits it and pushes the lines in bulk,
  * another iterates over them; both wait by sleeping in the channel, never by polling.
  *
- * lines [FILE]: without a FILE it makes up 9,074 lines. Prints the lines, the bytes and the time. */
+ * lines [FILE]: without a FILE it makes up 9,074 lines. Prints the lines, the bytes and the
+ * time. */
 #define FASTQ_IMPLEMENTATION
 #include "../fastq.h"
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* fuzz_ring.c: FQ_RING against a plain array, driven by bytes.
  *
- * With -DFUZZ it is a libFuzzer target ("make fuzz"); without, a test that runs some fixed inputs. */
+ * With -DFUZZ it is a libFuzzer target ("make fuzz"); without, a test that runs some fixed
+ * inputs. */
 #define FASTQ_IMPLEMENTATION
 #include "../fastq.h"
 

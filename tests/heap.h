@@ -1,5 +1,6 @@
-/* heap.h: an fq_allocator that counts, fails when told to, and notices what it must not happen: a write
- * outside a block, a read after free, a size that is not the one asked for, a block freed twice. */
+/* heap.h: an fq_allocator that counts, fails when told to, and notices what it must not happen: a
+ * write outside a block, a read after free, a size that is not the one asked for, a block freed
+ * twice. */
 #ifndef HEAP_H_INCLUDED
 #define HEAP_H_INCLUDED
 

@@ -1,4 +1,5 @@
-/* ring.c: FQ_RING against a plain array, from every small state, by every operation and every pair. */
+/* ring.c: FQ_RING against a plain array, from every small state, by every operation and every
+ * pair. */
 #define FASTQ_IMPLEMENTATION
 #include "../fastq.h"
 

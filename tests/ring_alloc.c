@@ -1,5 +1,5 @@
-/* ring_alloc.c: FQ_RING where things go wrong: no memory, arguments that cannot be right, sizes that
- * overflow, objects that are not alive; and where its memory comes from and goes. */
+/* ring_alloc.c: FQ_RING where things go wrong: no memory, arguments that cannot be right, sizes
+ * that overflow, objects that are not alive; and where its memory comes from and goes. */
 #include <stdlib.h>
 
 static void *default_alloc(size_t size);

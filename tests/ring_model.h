@@ -1,7 +1,7 @@
 /* ring_model.h: a ring beside a plain array that says what it must hold.
  *
- * model_step does one operation on both and checks everything that can be seen from outside: results,
- * each item, the capacity, the bytes around the storage and around what was read. */
+ * model_step does one operation on both and checks everything that can be seen from outside:
+ * results, each item, the capacity, the bytes around the storage and around what was read. */
 #ifndef RING_MODEL_H_INCLUDED
 #define RING_MODEL_H_INCLUDED
 
@@ -147,8 +147,8 @@ struct op {
 };
 #define OP_TOO_MANY SIZE_MAX
 
-/* fixed: the caller's storage. growing: memory from the heap. starved: that was growing, but gets no
- * more memory after init. */
+/* fixed: the caller's storage. growing: memory from the heap. starved: that was growing, but gets
+ * no more memory after init. */
 enum model_kind { MODEL_FIXED, MODEL_GROWING, MODEL_STARVED, MODEL_KINDS };
 
 struct model {
@@ -169,7 +169,8 @@ struct model {
   size_t next;                /* the number of the next new item */
 };
 
-/* For each face item number i at i * item_size, so that a bulk is a piece of it, and one bulk more. */
+/* For each face item number i at i * item_size, so that a bulk is a piece of it, and one bulk
+ * more. */
 static _Alignas(
     64) unsigned char model_source[FACES][(MODEL_NUMBERS + MODEL_BULK) * MODEL_ITEM_SIZE];
 static _Alignas(64) unsigned char model_storage[MODEL_ITEMS * MODEL_ITEM_SIZE + 2 * MODEL_GUARD];

@@ -16,9 +16,9 @@
  * and of faults (a lock, a condition, a thread or an allocation that is refused).
  *
  * What fails a run: an EXPECT that does not hold, nobody able to run (deadlock or a lost wake), a
- * run that does not end, a crash, a lock taken twice or released by another, a lock or condition that
- * is used before its init or after its destroy, destroyed while held or waited for, memory used after
- * it was freed, and anything left over at the end.
+ * run that does not end, a crash, a lock taken twice or released by another, a lock or condition
+ * that is used before its init or after its destroy, destroyed while held or waited for, memory
+ * used after it was freed, and anything left over at the end.
  *
  * Not for sanitizers: they do not follow coroutines. Sequential consistency only. */
 #ifndef SCHED_H_INCLUDED
@@ -605,7 +605,8 @@ static inline void sched_destroy_object(const void *address, sched_kind kind) {
   object->alive = false;
 }
 
-/* From here on no lock, condition or atomic in this memory may be used, nor a byte of it written. */
+/* From here on no lock, condition or atomic in this memory may be used, nor a byte of it
+ * written. */
 static inline void sched_forbid(void *memory, size_t size) {
   if (sched.gone_count == SCHED_GONE) {
     sched_fail("more memory freed than a run may");
@@ -915,8 +916,8 @@ static inline void sched_run(void) {
   }
 }
 
-/* A crash fails the run as any other fault does. So does a run that takes seconds of processor time:
- * they are over in microseconds, so it goes round and round between two steps. */
+/* A crash fails the run as any other fault does. So does a run that takes seconds of processor
+ * time: they are over in microseconds, so it goes round and round between two steps. */
 static inline void sched_on_signal(int number) {
   static uint64_t runs_then;
   if (number != SIGVTALRM) {

@@ -59,7 +59,8 @@ static inline void fqi_lock_acquire(fqi_lock *l) { pthread_mutex_lock(&l->mutex)
 
 static inline void fqi_lock_release(fqi_lock *l) { pthread_mutex_unlock(&l->mutex); }
 
-/* A condition counts its signals. Whoever waits spins on that, relaxed: only the lock gives order. */
+/* A condition counts its signals. Whoever waits spins on that, relaxed: only the lock gives
+ * order. */
 static inline int fqi_cond_init(fqi_cond *c) {
   atomic_init(&c->signals, 0);
   return 0;
