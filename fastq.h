@@ -1,8 +1,8 @@
 /* fastq.h - fast first-in-first-out work queues in one C header.       version 0.1.0, MIT licence
  *
- * A ring for one thread, a channel for threads that wait for each other, and a pool that runs a
- * function on every task with bounded concurrency. No priority, no sorting, no scheduler: first in,
- * first out. C11 and later, C++17 and later; nothing but the C library and the system.
+ * A ring for one thread, a channel for threads that wait for each other, and a function run on every
+ * task with bounded concurrency, by an event loop or by a pool of threads. No priority, no sorting,
+ * no scheduler: first in, first out. C11 and later, C++17 and later; nothing but the C library and the system.
  *
  * Copy this file into your project. In exactly one .c file, before any other #include:
  *
@@ -40,8 +40,11 @@
  *     @@platform   attributes, size arithmetic, atomics, clock, lock, condition, thread
  *     @@status     fq_status, timeouts, fq_allocator
  *     @@ring       FQ_RING(name, T)    one thread, or your own lock
+ *     @@tasks      what the next and the last part share: fq_config, fq_stats, the common verbs
+ *     @@dispatch   FQ_DISPATCH(name, T)  a function run on every task, on your own event loop
  *     @@chan       FQ_CHAN(name, T)    threads that wait for each other
  *     @@pool       FQ_POOL(name, T)    a function run on every task by worker threads
+ *     @@more       fq_group: wait for some of the tasks; fq_jobs: a ready pool of functions
  *   Each mark stands twice: at the interface, and at the implementation further down.
  *
  * WHICH QUEUE?
@@ -622,6 +625,251 @@ FQI_INLINE void fqi_ring_release(fq_ring *r, size_t n) {
   FQI_FACE void name##_release(name *r_, size_t n_) { fqi_ring_release(FQI_RING(r_), n_); }        \
   FQI_CHECK_ITEM(T)
 
+/* -------------------------------------------------------------------------------------------- */
+/* @@tasks: interface                                                                           */
+/* -------------------------------------------------------------------------------------------- */
+
+/* What FQ_DISPATCH and FQ_POOL share: the same configuration, the same verbs, and one account of
+ * who may start and when saturated, empty and drain fall. An event loop drives the first, threads
+ * drive the second.
+ *
+ * A task is a value: push copies it in, and the worker and done get a pointer to the queue's copy,
+ * which lies still until done returns. Nothing is allocated for it. Tasks start in the order they
+ * were pushed, and every accepted task meets done exactly once.
+ *
+ * Callbacks run without any lock and may call every verb; a call that would wait for itself says
+ * FQ_DEADLOCK and touches nothing. They return: leaving one by longjmp, pthread_exit or a C++
+ * exception is an error of the caller.
+ *   on_saturated   tasks must wait for a place: the backlog went from 0 to 1
+ *   on_empty       the last of the backlog was handed out, or dropped: it went back to 0
+ *   on_drain       nothing is queued and nothing runs: once per busy period, after the last done */
+
+typedef struct fq_config {
+  int (*worker)(void *task, void *ctx);           /* required; 0, an error code of its own, or */
+                                                  /*   FQ_PENDING (dispatch only) */
+  void (*done)(void *task, int error, void *ctx); /* error: the worker's, or FQ_CANCELED */
+  void *ctx;                                      /* for all the callbacks */
+  size_t concurrency; /* tasks that run at once: dispatch 1 or more; pool 0 = threads */
+  size_t limit;       /* waiting tasks at most; 0 = unbounded */
+  void (*on_saturated)(void *ctx);
+  void (*on_empty)(void *ctx);
+  void (*on_drain)(void *ctx);
+  const fq_allocator *allocator; /* NULL = FASTQ_MALLOC */
+
+  /* For a pool only. */
+  size_t threads; /* 0 = one per CPU */
+  size_t batch;   /* tasks a worker takes at once; 0 = 1. More is faster for tiny tasks, but while
+                        one of them runs, the others of its batch wait for it */
+  size_t
+      stack_size; /* bytes for each worker, rounded up to what the system needs; 0 = its default */
+  const char
+      *name; /* of the worker threads, for debuggers: where the system can, as much as fits */
+  int (*thread_start)(size_t index, void *ctx,
+                      void **thread_ctx); /* first on each worker: what it */
+  /* stores, instead of ctx, is the ctx of worker there; not 0 fails name_init */
+  void (*thread_stop)(size_t index, void *thread_ctx); /* last on each worker that started */
+} fq_config;
+
+/* One consistent look. submitted = completed + canceled + running + waiting. */
+typedef struct fq_stats {
+  uint64_t submitted; /* accepted */
+  uint64_t completed; /* ran to their end; */
+  uint64_t failed;    /*   with an error other than 0, among these */
+  uint64_t canceled;  /* dropped before they ran */
+  uint64_t peak;      /* the longest the backlog has been */
+} fq_stats;
+
+/* The account. Whoever drives it holds what guards it. */
+typedef struct fqi_tally {
+  size_t concurrency;
+  size_t busy;    /* places taken: by a running task, in a pool by a worker with its batch */
+  size_t running; /* tasks that started and have not ended */
+  size_t held;    /* callbacks under way for dropped tasks, for a drain or for a thread's start */
+  size_t peak;
+  uint64_t completed, failed, canceled;
+  uint64_t drained; /* completed + canceled at the last drain */
+  bool paused;
+  bool backlog; /* on_saturated was due and on_empty not since */
+  bool watched; /* a pool: every step must look at the account, not only at the queue */
+} fqi_tally;
+
+typedef struct fqi_view {
+  fq_stats stats;
+  size_t count, running;
+  bool idle;
+} fqi_view;
+
+/* name_pause: start nothing more; the running tasks run on. Again is fine: pauses are not counted.
+ * name_resume: start what waits, as far as the concurrency allows.
+ * name_set_concurrency: at once. Raising it starts tasks, lowering it lets the running ones end.
+ *   Returns   FQ_OK; FQ_INVALID for NULL or 0, in a pool for more than its threads: unchanged;
+ *             FQ_NOMEM (dispatch: unchanged); FQ_DEADLOCK in pred or fn
+ *   Allocates dispatch: room for the tasks that run more than ever before */
+
+/* name_cancel_if: drop the waiting tasks for which pred(task, arg) is true (pred NULL: all), in
+ * order; then call done with FQ_CANCELED for each, in order, on this thread.
+ *   Returns   how many were dropped: fewer than matched if memory is short, the rest stays
+ *   Allocates room for the dropped tasks
+ * name_each: call fn(task, arg) for the waiting tasks in order, until it returns false.
+ *   pred and fn only look at the tasks: a pool's stand still meanwhile. Of this queue's calls they
+ *   may use name_count, name_running, name_idle and name_stats; others do nothing (FQ_DEADLOCK). */
+
+/* name_close: accept no more tasks; those that wait still run. Again is fine.
+ * name_count: tasks that wait.
+ * name_running: tasks that run now; with batch > 1, all that the workers have taken.
+ * name_idle: nothing waits and nothing runs.
+ * name_stats: all of it, at one moment. */
+#define FQI_TASKS_FACE(name, T, core, q)                                                           \
+  FQI_FACE void name##_pause(name *q_) { core##_pause(q(q_), true); }                              \
+  FQI_FACE void name##_resume(name *q_) { core##_pause(q(q_), false); }                            \
+  FQI_FACE fq_status name##_set_concurrency(name *q_, size_t concurrency_) {                       \
+    return core##_set_concurrency(q(q_), concurrency_);                                            \
+  }                                                                                                \
+  FQI_FACE size_t name##_cancel_if(name *q_, bool (*pred_)(const void *task_, void *arg_),         \
+                                   void *arg_) {                                                   \
+    return core##_cancel_if(q(q_), pred_, arg_);                                                   \
+  }                                                                                                \
+  FQI_FACE void name##_each(name *q_, bool (*fn_)(const void *task_, void *arg_), void *arg_) {    \
+    core##_each(q(q_), fn_, arg_);                                                                 \
+  }                                                                                                \
+  FQI_FACE void name##_close(name *q_) { core##_close(q(q_)); }                                    \
+  FQI_FACE size_t name##_count(name *q_) { return core##_view(q(q_)).count; }                      \
+  FQI_FACE size_t name##_running(name *q_) { return core##_view(q(q_)).running; }                  \
+  FQI_FACE bool name##_idle(name *q_) { return core##_view(q(q_)).idle; }                          \
+  FQI_FACE fq_stats name##_stats(name *q_) { return core##_view(q(q_)).stats; }                    \
+  FQI_CHECK_ITEM(T)
+
+/* -------------------------------------------------------------------------------------------- */
+/* @@dispatch: interface                                                                        */
+/* -------------------------------------------------------------------------------------------- */
+
+/* FQ_DISPATCH(name, T): bounded concurrency on your own event loop, without threads.
+ *
+ * A push starts the worker at once while fewer than concurrency tasks run. A worker that is not
+ * finished when it returns (it has begun a read, set a timer) keeps name_id, returns FQ_PENDING, and
+ * the program calls name_complete later. Inside a callback, pushes and completions only queue: the
+ * outermost call goes on with them, so nothing recurses however many tasks finish at once.
+ *
+ * What users of such queues in JavaScript know, and what is different here on purpose:
+ *     JavaScript         here                     different
+ *     push(task, cb)     name_push                one done for all; a push inside a callback starts
+ *                                                 later, by the outermost call
+ *     unshift            name_push_front
+ *     pause, resume      name_pause, name_resume
+ *     concurrency = n    name_set_concurrency     starts what it allows at once; 0 is refused
+ *     idle()             name_idle
+ *     length()           name_count               the running ones are name_running
+ *     getQueue()         name_each                no copy
+ *     kill, abort        name_cancel_if(NULL)     done is always called, with FQ_CANCELED; on_drain
+ *     killAndDrain         or with a predicate      stays set, and falls
+ *     callback(error)    done's error             an int
+ *     saturated          on_saturated             when the first task must wait
+ *     empty              on_empty                 when none waits any more; before drain, always
+ *     drain              on_drain                 once per busy period, after the last done
+ *     drained()          name_wait of FQ_POOL     here: on_drain, or name_idle in the loop
+ *
+ * Threads: one at a time. Blocks: never. Allocates: when the backlog grows, and where it says so. */
+
+typedef uint64_t fq_id; /* of a running task: no other task of the dispatch ever has the same */
+
+typedef struct fqi_slot fqi_slot;
+typedef struct fqi_chunk fqi_chunk;
+
+typedef struct fq_dispatch {
+  fq_ring ring; /* the waiting tasks */
+  fq_config config;
+  fqi_tally tally;
+  fqi_chunk *chunks; /* of slots, one for each task that may run */
+  fqi_slot *unused;
+  fqi_slot *completed, **completed_end; /* tasks whose done is due, in order */
+  size_t slots, task_offset, slot_size;
+  size_t depth; /* callbacks under way */
+  bool closed;
+  bool walking; /* in pred or fn */
+} fq_dispatch;
+
+FQI_API fq_status fqi_dispatch_init(fq_dispatch *d, const fq_config *config, size_t size,
+                                    size_t align);
+FQI_API fq_status fqi_dispatch_destroy(fq_dispatch *d);
+FQI_API fq_status fqi_dispatch_push(fq_dispatch *d, const void *task, bool front);
+FQI_API size_t fqi_dispatch_push_n(fq_dispatch *d, const void *tasks, size_t n, fq_status *why);
+FQI_API fq_id fqi_dispatch_id(fq_dispatch *d, const void *task);
+FQI_API fq_status fqi_dispatch_complete(fq_dispatch *d, fq_id id, int error);
+FQI_API void *fqi_dispatch_task(fq_dispatch *d, fq_id id);
+FQI_API size_t fqi_dispatch_run(fq_dispatch *d, size_t budget);
+FQI_API void fqi_dispatch_pause(fq_dispatch *d, bool paused);
+FQI_API fq_status fqi_dispatch_set_concurrency(fq_dispatch *d, size_t concurrency);
+FQI_API size_t fqi_dispatch_cancel_if(fq_dispatch *d, bool (*pred)(const void *task, void *arg),
+                                      void *arg);
+FQI_API void fqi_dispatch_each(fq_dispatch *d, bool (*fn)(const void *task, void *arg), void *arg);
+FQI_API void fqi_dispatch_close(fq_dispatch *d);
+FQI_API fqi_view fqi_dispatch_view(const fq_dispatch *d);
+
+/* name_init: an open dispatch with nothing to do.
+ *   config    is copied; what ctx and the allocator's ctx point to must outlive the dispatch
+ *   Returns   FQ_OK; FQ_NOMEM; FQ_INVALID for NULL, no worker, a concurrency of 0 or above 16777214,
+ *             or sizes that overflow
+ *   Allocates room for limit waiting and concurrency running tasks */
+
+/* name_destroy: drop what waits, as name_cancel_if does, then free all. Again is fine.
+ *   Returns   FQ_OK; FQ_DEADLOCK inside a callback or while a task runs: nothing is touched;
+ *             FQ_INVALID for NULL */
+
+/* name_push: queue one task and start what may start.
+ *   Returns   FQ_OK; FQ_FULL; FQ_CLOSED; FQ_NOMEM; FQ_INVALID; FQ_DEADLOCK in pred or fn
+ * name_push_front: the same before all that waits.
+ * name_push_n: queue n tasks in order, as name_push.
+ *   why       FQ_OK when all n were accepted; may be NULL
+ *   Returns   how many were accepted: a prefix */
+
+/* name_id: the handle of a running task, asked by its worker with the pointer it got.
+ *   Returns   never 0 for a running task; 0 for any other pointer */
+
+/* name_complete: a task that said FQ_PENDING, or will say so, has come to its end. The call is good
+ * before its worker has returned, too, and then decides, whatever the worker returns.
+ *   error     for done
+ *   Returns   FQ_OK; FQ_INVALID when that task does not run (any more), however often its place
+ *             has been used since */
+
+/* name_task: the queue's copy of a running task; NULL when it does not run (any more). */
+
+/* name_run: start at most budget tasks, even while paused: for a loop that pauses the dispatch and
+ * hands out the time itself.
+ *   Returns   how many were started; 0 inside a callback */
+
+#define FQI_DISPATCH(q) ((fq_dispatch *)(void *)(q))
+
+#define FQ_DISPATCH(name, T)                                                                       \
+  typedef struct name {                                                                            \
+    fq_dispatch dispatch;                                                                          \
+  } name;                                                                                          \
+  FQI_FACE fq_status name##_init(name *d_, const fq_config *config_) {                             \
+    return fqi_dispatch_init(FQI_DISPATCH(d_), config_, sizeof(T), FQI_ALIGNOF(T));                \
+  }                                                                                                \
+  FQI_FACE fq_status name##_destroy(name *d_) { return fqi_dispatch_destroy(FQI_DISPATCH(d_)); }   \
+  FQI_FACE fq_status name##_push(name *d_, T task_) {                                              \
+    return fqi_dispatch_push(FQI_DISPATCH(d_), &task_, false);                                     \
+  }                                                                                                \
+  FQI_FACE fq_status name##_push_front(name *d_, T task_) {                                        \
+    return fqi_dispatch_push(FQI_DISPATCH(d_), &task_, true);                                      \
+  }                                                                                                \
+  FQI_FACE size_t name##_push_n(name *d_, const T *tasks_, size_t n_, fq_status *why_) {           \
+    return fqi_dispatch_push_n(FQI_DISPATCH(d_), tasks_, n_, why_);                                \
+  }                                                                                                \
+  FQI_FACE fq_id name##_id(name *d_, void *task_) {                                                \
+    return fqi_dispatch_id(FQI_DISPATCH(d_), task_);                                               \
+  }                                                                                                \
+  FQI_FACE fq_status name##_complete(name *d_, fq_id id_, int error_) {                            \
+    return fqi_dispatch_complete(FQI_DISPATCH(d_), id_, error_);                                   \
+  }                                                                                                \
+  FQI_FACE void *name##_task(name *d_, fq_id id_) {                                                \
+    return fqi_dispatch_task(FQI_DISPATCH(d_), id_);                                               \
+  }                                                                                                \
+  FQI_FACE size_t name##_run(name *d_, size_t budget_) {                                           \
+    return fqi_dispatch_run(FQI_DISPATCH(d_), budget_);                                            \
+  }                                                                                                \
+  FQI_TASKS_FACE(name, T, fqi_dispatch, FQI_DISPATCH)
+
 #ifndef FASTQ_NO_THREADS
 
 /* -------------------------------------------------------------------------------------------- */
@@ -659,6 +907,7 @@ typedef struct fqi_side {
   size_t count;    /* items that came in, or went out, since init; wraps; the other side reads it */
   size_t at;       /* the place of the next one */
   size_t seen;     /* the other side's count when it was last read */
+  size_t peak;     /* the most items that were queued; SIZE_MAX: nobody asks */
   size_t patience; /* how often to look again before going to sleep */
   size_t inside;   /* calls that have let go of the lock and will be back */
   bool awaited;    /* fqi_chan_destroy waits for calls to leave: */
@@ -667,8 +916,8 @@ typedef struct fqi_side {
 
 typedef struct fq_chan {
   /* Written with both sides' locks held, so that either of them is enough to read it. */
-  size_t fits;     /* items the ring may hold as it is: 0 once closed */
-  size_t sleepers; /* waiters linked in the lists below */
+  size_t fits; /* items the ring may hold as it is: 0 once closed */
+  size_t slow; /* not 0: nothing may be done under one lock, as somebody must be looked after */
   void (*notify)(void *ctx);
   fq_ring ring; /* its head and count are in force only while both locks are held */
   void *notify_ctx;
@@ -676,6 +925,7 @@ typedef struct fq_chan {
   size_t wanted; /* the least number of items that lets a waiting reader go; SIZE_MAX: none */
   fqi_waiters readers, writers;
   fqi_waiters idlers; /* threads that wait for a pool to be idle */
+  fqi_tally *tally;   /* the pool's whose workers are the readers; NULL in a channel */
   int error;
   bool closed;
   fqi_side push, pop;
@@ -842,25 +1092,19 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
 
 /* FQ_POOL(name, T): worker threads that run a function on every task.
  *
- * Tasks are values: push copies the task in, nothing is allocated for it. The worker and done get a
- * pointer to the pool's copy, good until done returns. Every accepted task meets done exactly once.
- * With batch 1 tasks start strictly in the order they were pushed.
+ * With batch 1 tasks start strictly in the order they were pushed. A pause, a lower concurrency or
+ * a cancel does not reach tasks that a worker has already taken with its batch.
  *
- * Callbacks run on the workers, and for dropped tasks on the thread in name_destroy, without any
- * lock. They may call everything but what would wait for themselves: that says FQ_DEADLOCK. They
- * return; leaving one by pthread_exit or longjmp is an error. The workers have all asynchronous
- * signals blocked. After fork the child has no workers: it may only exec or _exit. */
-
-typedef struct fq_config {
-  int (*worker)(void *task, void *ctx);           /* required; 0 or an error code of its own */
-  void (*done)(void *task, int error, void *ctx); /* error: the worker's, or FQ_CANCELED */
-  void *ctx;                                      /* for both */
-  size_t limit;                                   /* waiting tasks at most; 0 = unbounded */
-  const fq_allocator *allocator;                  /* NULL = FASTQ_MALLOC */
-  size_t threads;                                 /* 0 = one per CPU */
-  size_t batch; /* tasks a worker takes at once; 0 = 1. More is faster for tiny tasks; while one of
-                   them runs, the others of its batch wait for it */
-} fq_config;
+ * worker and done run on the workers, done(FQ_CANCELED) and the state callbacks on the thread whose
+ * call brought it about. State callbacks of different threads may overlap, but on_empty has
+ * returned before the task that emptied the backlog starts, and on_drain before name_wait does. With
+ * one of them set, each push and each task takes a little longer. In a callback of the pool (of
+ * name_help too) name_wait, name_wait_running and name_destroy say FQ_DEADLOCK, and so does a push
+ * that would have to wait for room.
+ *
+ * Threads: any. The workers have all asynchronous signals blocked. After fork the child has no
+ * workers: it may only exec or _exit. Allocates: at name_init, when an unbounded queue grows, and
+ * where it says so. */
 
 typedef enum fq_how {
   FQ_DRAIN = 0, /* run what is queued, then end */
@@ -868,69 +1112,149 @@ typedef enum fq_how {
 } fq_how;
 
 typedef struct fqi_worker fqi_worker;
+typedef struct fqi_guest fqi_guest;
 
 typedef struct fq_pool {
   fq_chan queue;
+  fqi_tally tally; /* under queue.pop.lock */
   fq_config config;
   fqi_worker *workers;
   size_t threads; /* that were started */
   fqi_block block;
-  size_t finished;     /* tasks whose done has returned; wraps; under queue.pop.lock */
-  fqi_thread canceler; /* the thread in name_destroy that calls done for the dropped tasks, */
-  size_t canceling;    /* if this is 1: atomic */
+  fqi_guest *guests; /* other threads that run callbacks; under both locks, */
+  size_t visited;    /* and how many: atomic */
+  fqi_thread walker; /* the thread that runs pred or fn, under both locks, */
+  size_t walking;    /* if this is 1: atomic */
+  bool broken;       /* a thread or its thread_start failed */
+  bool ending;       /* in name_destroy: a pause has no effect */
 } fq_pool;
 
-FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size, size_t align);
+FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size, size_t align,
+                                int (*worker)(void *task, void *ctx));
 FQI_API fq_status fqi_pool_destroy(fq_pool *p, fq_how how);
-FQI_API fq_status fqi_pool_push(fq_pool *p, const void *task, int64_t timeout);
+FQI_API fq_status fqi_pool_push(fq_pool *p, const void *task, bool front, int64_t timeout);
 FQI_API size_t fqi_pool_push_n(fq_pool *p, const void *tasks, size_t n, int64_t timeout,
                                fq_status *why);
-FQI_API fq_status fqi_pool_wait(fq_pool *p, int64_t timeout);
+FQI_API fq_status fqi_pool_wait(fq_pool *p, size_t waiting, int64_t timeout);
+FQI_API bool fqi_pool_help(fq_pool *p);
+FQI_API void fqi_pool_pause(fq_pool *p, bool paused);
+FQI_API fq_status fqi_pool_set_concurrency(fq_pool *p, size_t concurrency);
+FQI_API size_t fqi_pool_cancel_if(fq_pool *p, bool (*pred)(const void *task, void *arg), void *arg);
+FQI_API void fqi_pool_each(fq_pool *p, bool (*fn)(const void *task, void *arg), void *arg);
+FQI_API void fqi_pool_close(fq_pool *p);
+FQI_API fqi_view fqi_pool_view(fq_pool *p);
 
-/* name_init: start the workers.
- *   config    is copied; what ctx and the allocator's ctx point to must outlive the pool
- *   Returns   FQ_OK; FQ_NOMEM; FQ_SYSTEM when a lock or any of the threads cannot be had;
- *             FQ_INVALID for NULL, no worker, or sizes that overflow. On failure nothing is left.
- *   Allocates the queue, and batch tasks for each worker */
+/* name_init: start the workers; on return they wait for tasks.
+ *   config    is copied, name too; what ctx and the allocator's ctx point to must outlive the pool
+ *   Returns   FQ_OK; FQ_NOMEM; FQ_SYSTEM when a lock or any of the threads cannot be had, or a
+ *             thread_start fails; FQ_INVALID for NULL, no worker, concurrency above threads, or
+ *             sizes that overflow. On failure nothing is left.
+ *   Allocates room for limit tasks, and for batch tasks for each worker */
 
 /* name_push: queue one task, waiting for room if need be.
  *   Returns   FQ_OK; FQ_CLOSED; FQ_FULL with FQ_NOWAIT; FQ_TIMEOUT; FQ_NOMEM; FQ_SYSTEM;
  *             FQ_INVALID; FQ_DEADLOCK in a callback of this pool that would have to wait for room
- * name_push_n: queue n tasks in order; as name_push_n of FQ_CHAN, and why may be FQ_DEADLOCK. */
+ * name_push_front: the same before all that waits.
+ * name_push_n: queue n tasks in order; as name_push_n of FQ_CHAN, and why may be FQ_DEADLOCK. It
+ * wakes as many workers as there are tasks and places for, and no more. */
 
 /* name_wait: until nothing is queued and nothing runs, if only for a moment.
+ * name_wait_running: until nothing runs, whatever is queued: after name_pause, a checkpoint.
  *   Returns   FQ_OK; FQ_TIMEOUT; FQ_DEADLOCK in a callback of this pool; FQ_SYSTEM; FQ_INVALID
  *   Threads   any number may wait */
 
+/* name_help: run the next task here, worker and done, if one may start. Inside a callback it runs in
+ * the place of the task that calls: so a task can wait for others without holding up the pool.
+ *   Returns   true when it ran one; false when none waits, or none may start, or no memory for it
+ *   Allocates room for the task, if it has more than 256 bytes */
+
 /* name_destroy: accept no more tasks, run or drop the queued ones, join every thread, free all.
- * Threads that wait to push leave with FQ_CLOSED, those in name_wait when all is done. After it
- * returned nothing of the pool runs. Again is fine.
+ * A paused pool goes on for that. Threads that wait to push leave with FQ_CLOSED, those in
+ * name_wait when all is done. After it returned nothing of the pool runs. Again is fine.
  *   Returns   FQ_OK; FQ_DEADLOCK in a callback of this pool: nothing is touched; FQ_INVALID
  *   Blocks    until the running tasks end; with FQ_DRAIN the queued ones too */
 
 #define FQI_POOL(q) ((fq_pool *)(void *)(q))
 
-#define FQ_POOL(name, T)                                                                           \
+#define FQ_POOL(name, T) FQI_POOL_FACE(name, T, NULL)
+
+#define FQI_POOL_FACE(name, T, worker)                                                             \
   typedef struct name {                                                                            \
     fq_pool pool;                                                                                  \
   } name;                                                                                          \
   FQI_FACE fq_status name##_init(name *p_, const fq_config *config_) {                             \
-    return fqi_pool_init(FQI_POOL(p_), config_, sizeof(T), FQI_ALIGNOF(T));                        \
+    return fqi_pool_init(FQI_POOL(p_), config_, sizeof(T), FQI_ALIGNOF(T), worker);                \
   }                                                                                                \
   FQI_FACE fq_status name##_destroy(name *p_, fq_how how_) {                                       \
     return fqi_pool_destroy(FQI_POOL(p_), how_);                                                   \
   }                                                                                                \
   FQI_FACE fq_status name##_push(name *p_, T task_, int64_t timeout_) {                            \
-    return fqi_pool_push(FQI_POOL(p_), &task_, timeout_);                                          \
+    return fqi_pool_push(FQI_POOL(p_), &task_, false, timeout_);                                   \
+  }                                                                                                \
+  FQI_FACE fq_status name##_push_front(name *p_, T task_, int64_t timeout_) {                      \
+    return fqi_pool_push(FQI_POOL(p_), &task_, true, timeout_);                                    \
   }                                                                                                \
   FQI_FACE size_t name##_push_n(name *p_, const T *tasks_, size_t n_, int64_t timeout_,            \
                                 fq_status *why_) {                                                 \
     return fqi_pool_push_n(FQI_POOL(p_), tasks_, n_, timeout_, why_);                              \
   }                                                                                                \
   FQI_FACE fq_status name##_wait(name *p_, int64_t timeout_) {                                     \
-    return fqi_pool_wait(FQI_POOL(p_), timeout_);                                                  \
+    return fqi_pool_wait(FQI_POOL(p_), 0, timeout_);                                               \
   }                                                                                                \
-  FQI_CHECK_ITEM(T)
+  FQI_FACE fq_status name##_wait_running(name *p_, int64_t timeout_) {                             \
+    return fqi_pool_wait(FQI_POOL(p_), SIZE_MAX, timeout_);                                        \
+  }                                                                                                \
+  FQI_FACE bool name##_help(name *p_) { return fqi_pool_help(FQI_POOL(p_)); }                      \
+  FQI_TASKS_FACE(name, T, fqi_pool, FQI_POOL)
+
+/* -------------------------------------------------------------------------------------------- */
+/* @@more: interface                                                                            */
+/* -------------------------------------------------------------------------------------------- */
+
+/* fq_group: waits for some of the tasks: add before the push, done at the end of the task, wait. It
+ * can be used again, also while threads still return from a wait.
+ *
+ * Threads: any. Allocates: never. */
+typedef struct fq_group {
+  fqi_lock lock;
+  fqi_waiters waiters;
+  size_t count;
+  bool open;
+} fq_group;
+
+/* fq_group_init: an empty group.
+ *   Returns   FQ_OK; FQ_SYSTEM; FQ_INVALID for NULL */
+FQI_API fq_status fq_group_init(fq_group *g);
+
+/* fq_group_add: n more are to be waited for.
+ * fq_group_done: one of them has ended; a call too many does nothing. What a thread wrote before it
+ * is visible to whoever waited. */
+FQI_API void fq_group_add(fq_group *g, size_t n);
+FQI_API void fq_group_done(fq_group *g);
+
+/* fq_group_wait: until as many are done as were added, if only for a moment; at once if so. A worker
+ * that waits for tasks of its own pool needs a free worker for them: name_help runs them instead.
+ *   Returns   FQ_OK; FQ_TIMEOUT; FQ_SYSTEM; FQ_INVALID */
+FQI_API fq_status fq_group_wait(fq_group *g, int64_t timeout);
+
+/* fq_group_destroy: whoever waited may do it, though the last fq_group_done has not returned yet. No
+ * thread may wait any more. Again is fine. */
+FQI_API void fq_group_destroy(fq_group *g);
+
+/* fq_jobs: a pool for "run this function": its tasks are functions with an argument. All of FQ_POOL
+ * is there, fq_jobs_init, fq_jobs_wait, ... Without a worker in the fq_config it calls fn(arg). */
+typedef struct fq_job {
+  void (*fn)(void *arg);
+  void *arg;
+} fq_job;
+
+FQI_API int fqi_job_run(void *job, void *ctx);
+
+FQI_POOL_FACE(fq_jobs, fq_job, fqi_job_run);
+
+/* fq_jobs_run: queue fn(arg), waiting while the pool is full.
+ *   Returns   as fq_jobs_push; FQ_INVALID when fn is NULL */
+FQI_API fq_status fq_jobs_run(fq_jobs *p, void (*fn)(void *arg), void *arg);
 
 #endif /* FASTQ_NO_THREADS */
 
@@ -958,12 +1282,18 @@ FQI_API fq_status fqi_pool_wait(fq_pool *p, int64_t timeout);
 #if !defined(FASTQ_NO_THREADS) && !defined(FQI_PLATFORM_HEADER)
 #ifdef _WIN32
 #include <windows.h>
+#include <limits.h>
 #include <process.h>
 #else
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/prctl.h>
+#elif defined(__FreeBSD__) || defined(__OpenBSD__)
+#include <pthread_np.h>
+#endif
 #if !defined(CLOCK_MONOTONIC) || (defined(__GLIBC__) && !defined(__USE_XOPEN2K))
 #error "fastq.h: include it before any system header, or define _POSIX_C_SOURCE=200809L"
 #endif
@@ -1027,6 +1357,7 @@ static bool fqi_cas(size_t *p, size_t expected, size_t desired) {
  *                   the caller looks at its condition and at fqi_now() again
  *   fqi_now         monotonic nanoseconds; a deadline is a fqi_now(), INT64_MAX is never
  *   fqi_thread_start  the thread has every asynchronous signal blocked from its first instruction
+ *   fqi_thread_name   names the calling thread
  *   fqi_thread_self   makes t the calling thread, for fqi_thread_is_self only */
 #ifdef _WIN32
 
@@ -1082,9 +1413,13 @@ static unsigned __stdcall fqi_thread_main(void *arg) {
 static int fqi_thread_start(fqi_thread *t, void (*fn)(void *arg), void *arg, size_t stack_size) {
   t->fn = fn;
   t->arg = arg;
-  t->id.windows.handle = (void *)_beginthreadex(NULL, (unsigned)stack_size, fqi_thread_main, t, 0,
-                                                &t->id.windows.number);
-  return t->id.windows.handle != NULL ? 0 : 1;
+  if (stack_size > UINT_MAX) {
+    return ERROR_NOT_ENOUGH_MEMORY;
+  }
+  t->id.windows.handle =
+      (void *)_beginthreadex(NULL, (unsigned)stack_size, fqi_thread_main, t,
+                             STACK_SIZE_PARAM_IS_A_RESERVATION, &t->id.windows.number);
+  return t->id.windows.handle != NULL ? 0 : ERROR_NOT_ENOUGH_MEMORY;
 }
 
 static void fqi_thread_join(fqi_thread *t) {
@@ -1096,6 +1431,20 @@ static void fqi_thread_self(fqi_thread *t) { t->id.windows.number = GetCurrentTh
 
 static bool fqi_thread_is_self(const fqi_thread *t) {
   return t->id.windows.number == GetCurrentThreadId();
+}
+
+/* SetThreadDescription, which older systems do not have. */
+static void fqi_thread_name(const char *name) {
+  typedef HRESULT(WINAPI * describe_fn)(HANDLE thread, PCWSTR name);
+  WCHAR wide[64];
+  HMODULE module = GetModuleHandleA("kernel32.dll");
+  describe_fn describe = NULL;
+  if (module != NULL) {
+    describe = (describe_fn)(void (*)(void))GetProcAddress(module, "SetThreadDescription");
+  }
+  if (describe != NULL && MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, 64) > 0) {
+    (void)describe(GetCurrentThread(), wide);
+  }
 }
 
 static size_t fqi_cpu_count(void) {
@@ -1200,6 +1549,17 @@ static void *fqi_thread_main(void *arg) {
   return NULL;
 }
 
+/* As large as the system demands, in whole pages. */
+static size_t fqi_stack_size(size_t size) {
+  long page = sysconf(_SC_PAGESIZE), least = 16384;
+#ifdef _SC_THREAD_STACK_MIN
+  least = sysconf(_SC_THREAD_STACK_MIN);
+#endif
+  size_t step = page > 0 ? (size_t)page : 4096;
+  size = least > 0 && size < (size_t)least ? (size_t)least : size;
+  return size < FQI_SIZE_LIMIT ? (size + step - 1) / step * step : size;
+}
+
 static int fqi_thread_start(fqi_thread *t, void (*fn)(void *arg), void *arg, size_t stack_size) {
   static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
   sigset_t all, before;
@@ -1209,7 +1569,7 @@ static int fqi_thread_start(fqi_thread *t, void (*fn)(void *arg), void *arg, siz
     return error;
   }
   if (stack_size > 0) {
-    error = pthread_attr_setstacksize(&attr, stack_size);
+    error = pthread_attr_setstacksize(&attr, fqi_stack_size(stack_size));
   }
   if (error == 0) {
     (void)sigfillset(&all);
@@ -1236,6 +1596,19 @@ static void fqi_thread_self(fqi_thread *t) { *(pthread_t *)(void *)&t->id = pthr
 
 static bool fqi_thread_is_self(const fqi_thread *t) {
   return pthread_equal(*(const pthread_t *)(const void *)&t->id, pthread_self()) != 0;
+}
+
+/* The calling thread's name, cut to what the system takes. */
+static void fqi_thread_name(const char *name) {
+#if defined(__linux__)
+  (void)prctl(PR_SET_NAME, name, 0, 0, 0);
+#elif defined(__APPLE__)
+  (void)pthread_setname_np(name);
+#elif defined(__FreeBSD__) || defined(__OpenBSD__)
+  pthread_set_name_np(pthread_self(), name);
+#else
+  (void)name;
+#endif
 }
 
 static size_t fqi_cpu_count(void) {
@@ -1425,6 +1798,481 @@ FQI_API fq_status fqi_ring_reserve(fq_ring *r, size_t capacity) {
   return r->fixed ? FQ_FULL : fqi_ring_resize(r, capacity, NULL);
 }
 
+/* -------------------------------------------------------------------------------------------- */
+/* @@tasks: implementation                                                                      */
+/* -------------------------------------------------------------------------------------------- */
+
+static size_t fqi_tally_places(const fqi_tally *t) {
+  return t->paused || t->busy >= t->concurrency ? 0 : t->concurrency - t->busy;
+}
+
+/* n tasks start, and take up a place. */
+static void fqi_tally_start(fqi_tally *t, size_t n) {
+  t->busy++;
+  t->running += n;
+}
+
+/* The n tasks of one place have ended, failed of them with an error. */
+static void fqi_tally_end(fqi_tally *t, size_t n, size_t failed) {
+  t->busy -= n > 0;
+  t->running -= n;
+  t->completed += n;
+  t->failed += failed;
+}
+
+/* Whether on_saturated, on_empty, on_drain is due, with so many tasks waiting; each of these says so
+ * once. A task that only waits for a place that is free is no backlog. */
+static bool fqi_tally_saturates(fqi_tally *t, size_t waiting) {
+  size_t places = fqi_tally_places(t);
+  if (waiting > places && waiting - places > t->peak) {
+    t->peak = waiting - places;
+  }
+  bool due = !t->backlog && waiting > places;
+  t->backlog = t->backlog || due;
+  return due;
+}
+
+static bool fqi_tally_empties(fqi_tally *t, size_t waiting) {
+  bool due = t->backlog && waiting == 0;
+  t->backlog = t->backlog && !due;
+  return due;
+}
+
+static bool fqi_tally_idle(const fqi_tally *t, size_t waiting) {
+  return waiting == 0 && t->running == 0 && t->held == 0;
+}
+
+static bool fqi_tally_drains(fqi_tally *t, size_t waiting) {
+  uint64_t ended = t->completed + t->canceled;
+  bool due = fqi_tally_idle(t, waiting) && ended != t->drained;
+  t->drained = due ? ended : t->drained;
+  return due;
+}
+
+static fqi_view fqi_tally_view(const fqi_tally *t, size_t waiting) {
+  fqi_view view;
+  view.stats.submitted = t->completed + t->canceled + t->running + waiting;
+  view.stats.completed = t->completed;
+  view.stats.failed = t->failed;
+  view.stats.canceled = t->canceled;
+  view.stats.peak = t->peak;
+  view.count = waiting;
+  view.running = t->running;
+  view.idle = fqi_tally_idle(t, waiting);
+  return view;
+}
+
+/* Moves the tasks that pred matches to dropped, as far as there is memory for them, in order. */
+static void fqi_tasks_drop(fq_ring *tasks, fq_ring *dropped,
+                           bool (*pred)(const void *task, void *arg), void *arg) {
+  size_t size = tasks->item_size, n = tasks->count, kept = 0;
+  (void)fqi_ring_init(dropped, 0, size, tasks->item_align, &tasks->allocator);
+  for (size_t i = 0; i < n; i++) {
+    void *task = fqi_ring_place(tasks, i, size);
+    if ((pred == NULL || pred(task, arg)) && fqi_ring_push(dropped, task, size) == FQ_OK) {
+      continue;
+    }
+    if (kept != i) {
+      memcpy(fqi_ring_place(tasks, kept, size), task, size);
+    }
+    kept++;
+  }
+  tasks->count = kept;
+}
+
+/* Makes dropped all of the tasks, with their storage. */
+static void fqi_tasks_steal(fq_ring *tasks, fq_ring *dropped) {
+  *dropped = *tasks;
+  tasks->data = NULL;
+  tasks->capacity = tasks->head = tasks->count = 0;
+  tasks->block.memory = NULL;
+}
+
+static void fqi_tasks_each(const fq_ring *tasks, bool (*fn)(const void *task, void *arg),
+                           void *arg) {
+  for (size_t i = 0; i < tasks->count; i++) {
+    if (!fn(fqi_ring_place(tasks, i, tasks->item_size), arg)) {
+      return;
+    }
+  }
+}
+
+static void fqi_tasks_done(const fq_config *config, void *task, int error) {
+  if (config->done != NULL) {
+    config->done(task, error, config->ctx);
+  }
+}
+
+/* -------------------------------------------------------------------------------------------- */
+/* @@dispatch: implementation                                                                   */
+/* -------------------------------------------------------------------------------------------- */
+
+/* A running task lies in a slot, which stays where it is. Slots come in chunks, each at least as
+ * large as all before it together. An id is the number of the slot, from 1 on, in the low bits, and
+ * above it how often the slot has been used. */
+
+#define FQI_SLOTS_MAX ((size_t)0xffffff)
+
+enum { FQI_UNUSED_SLOT, FQI_IN_WORKER, FQI_PENDING, FQI_COMPLETED };
+
+struct fqi_slot { /* followed by the task */
+  fqi_slot *next;
+  fq_id id;
+  int error; /* once completed */
+  unsigned state;
+};
+
+struct fqi_chunk { /* followed by the slots */
+  fqi_chunk *next;
+  size_t count;
+  unsigned char *slots;
+  fqi_block block;
+};
+
+static bool fqi_dispatch_ok(const fq_dispatch *d) { return d != NULL && d->ring.item_size != 0; }
+
+static void *fqi_dispatch_place(const fq_dispatch *d, fqi_slot *slot) {
+  return (unsigned char *)slot + d->task_offset;
+}
+
+/* The running task of that id. */
+static fqi_slot *fqi_dispatch_find(const fq_dispatch *d, fq_id id) {
+  size_t i = (size_t)(id & FQI_SLOTS_MAX) - 1;
+  if (!fqi_dispatch_ok(d) || i >= d->slots) {
+    return NULL;
+  }
+  const fqi_chunk *chunk = d->chunks;
+  while (i >= chunk->count) {
+    i -= chunk->count;
+    chunk = chunk->next;
+  }
+  fqi_slot *slot = (fqi_slot *)(void *)(chunk->slots + i * d->slot_size);
+  bool runs = slot->state == FQI_IN_WORKER || slot->state == FQI_PENDING;
+  return runs && slot->id == id ? slot : NULL;
+}
+
+FQI_API fq_id fqi_dispatch_id(fq_dispatch *d, const void *task) {
+  if (!fqi_dispatch_ok(d)) {
+    return 0;
+  }
+  for (const fqi_chunk *chunk = d->chunks; chunk != NULL; chunk = chunk->next) {
+    uintptr_t first = (uintptr_t)chunk->slots + d->task_offset, at = (uintptr_t)task;
+    if (at >= first && (at - first) / d->slot_size < chunk->count &&
+        (at - first) % d->slot_size == 0) {
+      const fqi_slot *slot = (const fqi_slot *)(const void *)(at - d->task_offset);
+      return slot->state != FQI_UNUSED_SLOT ? slot->id : 0;
+    }
+  }
+  return 0;
+}
+
+FQI_API void *fqi_dispatch_task(fq_dispatch *d, fq_id id) {
+  fqi_slot *slot = fqi_dispatch_find(d, id);
+  return slot != NULL ? fqi_dispatch_place(d, slot) : NULL;
+}
+
+/* Makes slots for so many running tasks in all. */
+static fq_status fqi_dispatch_reserve(fq_dispatch *d, size_t concurrency) {
+  if (concurrency <= d->slots) {
+    return FQ_OK;
+  }
+  size_t doubled = fqi_min(d->slots * 2, FQI_SLOTS_MAX);
+  size_t n = (doubled > concurrency ? doubled : concurrency) - d->slots;
+  size_t align = d->ring.item_align > sizeof(fq_id) ? d->ring.item_align : sizeof(fq_id);
+  size_t header = fqi_round_up(sizeof(fqi_chunk), align);
+  if (concurrency > FQI_SLOTS_MAX || n > (FQI_SIZE_LIMIT - header) / d->slot_size) {
+    return FQ_INVALID;
+  }
+  fqi_block block;
+  fqi_chunk *chunk =
+      (fqi_chunk *)fqi_alloc_aligned(&d->ring.allocator, header + n * d->slot_size, align, &block);
+  if (chunk == NULL) {
+    return FQ_NOMEM;
+  }
+  chunk->next = NULL;
+  chunk->count = n;
+  chunk->slots = (unsigned char *)chunk + header;
+  chunk->block = block;
+  for (size_t i = n; i-- > 0;) {
+    fqi_slot *slot = (fqi_slot *)(void *)(chunk->slots + i * d->slot_size);
+    slot->id = (fq_id)(d->slots + i + 1);
+    slot->state = FQI_UNUSED_SLOT;
+    slot->next = d->unused;
+    d->unused = slot;
+  }
+  fqi_chunk **end = &d->chunks;
+  while (*end != NULL) {
+    end = &(*end)->next;
+  }
+  *end = chunk;
+  d->slots += n;
+  return FQ_OK;
+}
+
+static void fqi_dispatch_free(fq_dispatch *d) {
+  for (fqi_chunk *chunk = d->chunks, *next; chunk != NULL; chunk = next) {
+    next = chunk->next;
+    fqi_block block = chunk->block;
+    fqi_free(&d->ring.allocator, block.memory, block.size);
+  }
+  fqi_ring_destroy(&d->ring);
+  memset(d, 0, sizeof(*d));
+}
+
+FQI_API fq_status fqi_dispatch_init(fq_dispatch *d, const fq_config *config, size_t size,
+                                    size_t align) {
+  if (d == NULL) {
+    return FQ_INVALID;
+  }
+  memset(d, 0, sizeof(*d));
+  if (config == NULL || config->worker == NULL || config->concurrency == 0 ||
+      size > FQI_SIZE_LIMIT / 2) {
+    return FQ_INVALID;
+  }
+  fq_status status = fqi_ring_init(&d->ring, config->limit, size, align, config->allocator);
+  if (status != FQ_OK) {
+    return status;
+  }
+  d->config = *config;
+  d->tally.concurrency = config->concurrency;
+  d->completed_end = &d->completed;
+  d->task_offset = fqi_round_up(sizeof(fqi_slot), align);
+  d->slot_size = fqi_round_up(d->task_offset + size, align > sizeof(fq_id) ? align : sizeof(fq_id));
+  status = fqi_dispatch_reserve(d, config->concurrency);
+  if (status != FQ_OK) {
+    fqi_dispatch_free(d);
+  }
+  return status;
+}
+
+/* Calls one of the state callbacks. */
+static void fqi_dispatch_call(fq_dispatch *d, bool due, void (*fn)(void *ctx)) {
+  if (due && fn != NULL) {
+    d->depth++;
+    fn(d->config.ctx);
+    d->depth--;
+  }
+}
+
+/* Ends a task: done, and its slot is free. */
+static void fqi_dispatch_finish(fq_dispatch *d, fqi_slot *slot, int error) {
+  slot->state = FQI_COMPLETED;
+  fqi_tasks_done(&d->config, fqi_dispatch_place(d, slot), error);
+  slot->state = FQI_UNUSED_SLOT;
+  slot->id += (fq_id)FQI_SLOTS_MAX + 1;
+  slot->next = d->unused;
+  d->unused = slot;
+  fqi_tally_end(&d->tally, 1, error != 0);
+}
+
+/* Starts the task at the head. */
+static void fqi_dispatch_start(fq_dispatch *d) {
+  fqi_slot *slot = d->unused;
+  d->unused = slot->next;
+  slot->state = FQI_IN_WORKER;
+  (void)fqi_ring_pop(&d->ring, fqi_dispatch_place(d, slot), d->ring.item_size);
+  fqi_tally_start(&d->tally, 1);
+  fqi_dispatch_call(d, fqi_tally_empties(&d->tally, d->ring.count), d->config.on_empty);
+  int error = d->config.worker(fqi_dispatch_place(d, slot), d->config.ctx);
+  if (slot->state == FQI_COMPLETED) {
+    error = slot->error;
+  } else if (error == FQ_PENDING) {
+    slot->state = FQI_PENDING;
+    return;
+  }
+  fqi_dispatch_finish(d, slot, error);
+}
+
+/* The loop that everything ends in: done for what has completed, then starts, at most budget of
+ * them, then on_drain. Whatever the callbacks add, it goes on with. */
+static size_t fqi_dispatch_pump(fq_dispatch *d, size_t budget, bool paused) {
+  size_t started = 0;
+  if (d->depth > 0) {
+    return 0; /* in a callback: the outermost call does it */
+  }
+  d->depth = 1;
+  for (;;) {
+    fqi_tally *t = &d->tally;
+    if (d->completed != NULL) {
+      fqi_slot *slot = d->completed;
+      d->completed = slot->next;
+      if (d->completed == NULL) {
+        d->completed_end = &d->completed;
+      }
+      fqi_dispatch_finish(d, slot, slot->error);
+    } else if (d->ring.count > 0 && t->busy < t->concurrency && (!t->paused || paused) &&
+               started < budget) {
+      started++;
+      fqi_dispatch_start(d);
+    } else if (fqi_tally_saturates(t, d->ring.count)) {
+      fqi_dispatch_call(d, true, d->config.on_saturated);
+    } else if (fqi_tally_drains(t, d->ring.count)) {
+      fqi_dispatch_call(d, true, d->config.on_drain);
+    } else {
+      break;
+    }
+  }
+  d->depth = 0;
+  return started;
+}
+
+/* What a push must not begin with. */
+static fq_status fqi_dispatch_refuses(const fq_dispatch *d, const void *tasks, size_t n) {
+  if (!fqi_dispatch_ok(d) || (tasks == NULL && n > 0) || !fqi_size_ok(n, d->ring.item_size)) {
+    return FQ_INVALID;
+  }
+  return d->walking ? FQ_DEADLOCK : FQ_OK;
+}
+
+/* Queues as many of the n tasks as the limit and the memory allow. */
+static size_t fqi_dispatch_queue(fq_dispatch *d, const void *tasks, size_t n, bool front,
+                                 fq_status *status) {
+  size_t limit = d->config.limit, size = d->ring.item_size;
+  size_t room = limit == 0 ? n : limit - fqi_min(limit, d->ring.count);
+  size_t fits = fqi_min(room, n);
+  size_t queued = 0;
+  if (d->closed) {
+    *status = FQ_CLOSED;
+  } else if (room == 0) {
+    *status = FQ_FULL;
+  } else {
+    queued = front ? fqi_ring_push_front_n(&d->ring, tasks, fits, size)
+                   : fqi_ring_push_n(&d->ring, tasks, fits, size);
+    *status = queued < fits ? FQ_NOMEM : FQ_OK;
+  }
+  if (queued > 0) {
+    fqi_dispatch_call(d, fqi_tally_saturates(&d->tally, d->ring.count), d->config.on_saturated);
+    (void)fqi_dispatch_pump(d, SIZE_MAX, false);
+  }
+  return queued;
+}
+
+FQI_API fq_status fqi_dispatch_push(fq_dispatch *d, const void *task, bool front) {
+  fq_status status = fqi_dispatch_refuses(d, task, 1);
+  if (status == FQ_OK) {
+    (void)fqi_dispatch_queue(d, task, 1, front, &status);
+  }
+  return status;
+}
+
+FQI_API size_t fqi_dispatch_push_n(fq_dispatch *d, const void *tasks, size_t n, fq_status *why) {
+  size_t queued = 0;
+  fq_status status = fqi_dispatch_refuses(d, tasks, n);
+  while (queued < n && status == FQ_OK) { /* again: those that started made room */
+    queued += fqi_dispatch_queue(d, (const unsigned char *)tasks + queued * d->ring.item_size,
+                                 n - queued, false, &status);
+  }
+  if (why != NULL) {
+    *why = status;
+  }
+  return queued;
+}
+
+FQI_API fq_status fqi_dispatch_complete(fq_dispatch *d, fq_id id, int error) {
+  fqi_slot *slot = fqi_dispatch_find(d, id);
+  if (slot == NULL) {
+    return FQ_INVALID;
+  }
+  slot->error = error;
+  if (slot->state == FQI_PENDING) { /* otherwise its worker is about to return */
+    slot->next = NULL;
+    *d->completed_end = slot;
+    d->completed_end = &slot->next;
+  }
+  slot->state = FQI_COMPLETED;
+  (void)fqi_dispatch_pump(d, SIZE_MAX, false);
+  return FQ_OK;
+}
+
+FQI_API size_t fqi_dispatch_run(fq_dispatch *d, size_t budget) {
+  return fqi_dispatch_ok(d) ? fqi_dispatch_pump(d, budget, true) : 0;
+}
+
+FQI_API void fqi_dispatch_pause(fq_dispatch *d, bool paused) {
+  if (fqi_dispatch_ok(d) && !d->walking) {
+    d->tally.paused = paused;
+    (void)fqi_dispatch_pump(d, SIZE_MAX, false);
+  }
+}
+
+FQI_API fq_status fqi_dispatch_set_concurrency(fq_dispatch *d, size_t concurrency) {
+  fq_status status = fqi_dispatch_refuses(d, NULL, 0);
+  if (status == FQ_OK) {
+    status = concurrency > 0 ? fqi_dispatch_reserve(d, concurrency) : FQ_INVALID;
+  }
+  if (status == FQ_OK) {
+    d->tally.concurrency = concurrency;
+    (void)fqi_dispatch_pump(d, SIZE_MAX, false);
+  }
+  return status;
+}
+
+/* Calls done for tasks that are out of the queue. */
+static size_t fqi_dispatch_dismiss(fq_dispatch *d, fq_ring *dropped) {
+  size_t n = dropped->count;
+  d->depth++;
+  d->tally.canceled += n;
+  fqi_dispatch_call(d, fqi_tally_empties(&d->tally, d->ring.count), d->config.on_empty);
+  for (size_t i = 0; i < n; i++) {
+    fqi_tasks_done(&d->config, fqi_ring_place(dropped, i, dropped->item_size), FQ_CANCELED);
+  }
+  fqi_ring_destroy(dropped);
+  d->depth--;
+  (void)fqi_dispatch_pump(d, SIZE_MAX, false);
+  return n;
+}
+
+FQI_API size_t fqi_dispatch_cancel_if(fq_dispatch *d, bool (*pred)(const void *task, void *arg),
+                                      void *arg) {
+  if (fqi_dispatch_refuses(d, NULL, 0) != FQ_OK) {
+    return 0;
+  }
+  fq_ring dropped;
+  d->walking = true;
+  d->depth++;
+  fqi_tasks_drop(&d->ring, &dropped, pred, arg);
+  d->depth--;
+  d->walking = false;
+  return fqi_dispatch_dismiss(d, &dropped);
+}
+
+FQI_API void fqi_dispatch_each(fq_dispatch *d, bool (*fn)(const void *task, void *arg), void *arg) {
+  if (fqi_dispatch_refuses(d, NULL, 0) == FQ_OK && fn != NULL) {
+    d->walking = true;
+    d->depth++;
+    fqi_tasks_each(&d->ring, fn, arg);
+    d->depth--;
+    d->walking = false;
+    (void)fqi_dispatch_pump(d, SIZE_MAX, false);
+  }
+}
+
+FQI_API void fqi_dispatch_close(fq_dispatch *d) {
+  if (fqi_dispatch_refuses(d, NULL, 0) == FQ_OK) {
+    d->closed = true;
+  }
+}
+
+FQI_API fqi_view fqi_dispatch_view(const fq_dispatch *d) {
+  static const fqi_tally none = {0, 0, 0, 0, 0, 0, 0, 0, 0, false, false, false};
+  return fqi_dispatch_ok(d) ? fqi_tally_view(&d->tally, d->ring.count) : fqi_tally_view(&none, 0);
+}
+
+FQI_API fq_status fqi_dispatch_destroy(fq_dispatch *d) {
+  if (!fqi_dispatch_ok(d)) {
+    return d != NULL ? FQ_OK : FQ_INVALID;
+  }
+  if (d->depth > 0 || d->tally.running > 0) {
+    return FQ_DEADLOCK;
+  }
+  fq_ring dropped;
+  d->closed = true;
+  fqi_tasks_steal(&d->ring, &dropped);
+  (void)fqi_dispatch_dismiss(d, &dropped);
+  fqi_dispatch_free(d);
+  return FQ_OK;
+}
+
 #ifndef FASTQ_NO_THREADS
 
 /* -------------------------------------------------------------------------------------------- */
@@ -1468,6 +2316,7 @@ struct fqi_waiter {
   fq_status status;
   bool front;    /* a writer's item goes before the head */
   bool inside;   /* counted in the side's inside */
+  bool emptied;  /* a worker: it got the last of a backlog */
   bool finished; /* nothing more is moved for it */
   size_t state;
   fqi_lock lock; /* guards woken */
@@ -1484,6 +2333,7 @@ static void fqi_waiter_init(fqi_waiter *w, const void *from, void *to, size_t mi
   w->status = FQ_OK;
   w->front = false;
   w->inside = true;
+  w->emptied = false;
   w->finished = false;
 }
 
@@ -1616,18 +2466,35 @@ static void fqi_chan_find_wanted(fq_chan *c) {
   }
 }
 
-/* Serves the waiting readers that have enough now. */
-static void fqi_chan_serve_readers(fq_chan *c, fqi_waiters *wakes) {
-  fqi_waiter *w = c->readers.head;
-  while (w != NULL && c->ring.count > 0) {
-    fqi_waiter *next = w->next;
-    if (!w->finished && w->min <= c->ring.count) {
-      fqi_chan_hand(c, w);
-      fqi_waiter_serve(w, &c->readers, FQ_OK, wakes);
+/* The same for a worker of a pool, who takes up a place with what it gets: a fair share, if there
+ * are workers and places for more than one. */
+static void fqi_chan_hand_worker(fq_chan *c, fqi_waiter *w) {
+  size_t sharers = fqi_min(fqi_tally_places(c->tally), c->readers.count);
+  w->max = fqi_min(w->max, (c->ring.count - 1) / sharers + 1);
+  fqi_chan_hand(c, w);
+  fqi_tally_start(c->tally, w->count);
+}
+
+/* Serves the waiting readers that have enough now; the last of them, or NULL. */
+static fqi_waiter *fqi_chan_serve_readers(fq_chan *c, fqi_waiters *wakes) {
+  fqi_waiter *last = NULL;
+  for (fqi_waiter *w = c->readers.head, *next; w != NULL && c->ring.count > 0; w = next) {
+    next = w->next;
+    if (c->tally != NULL && fqi_tally_places(c->tally) == 0) {
+      break;
     }
-    w = next;
+    if (!w->finished && w->min <= c->ring.count) {
+      if (c->tally != NULL) {
+        fqi_chan_hand_worker(c, w);
+      } else {
+        fqi_chan_hand(c, w);
+      }
+      fqi_waiter_serve(w, &c->readers, FQ_OK, wakes);
+      last = w;
+    }
   }
   fqi_chan_find_wanted(c);
+  return last;
 }
 
 /* Lets waiting writers go on into the room there is; true when anything moved. */
@@ -1660,7 +2527,7 @@ static void fqi_chan_put(fq_chan *c, fqi_waiter *w, fqi_waiters *wakes) {
   do {
     fqi_chan_admit(c, w);
     if (c->ring.count >= c->wanted) {
-      fqi_chan_serve_readers(c, wakes);
+      (void)fqi_chan_serve_readers(c, wakes);
     }
   } while (w->count < w->max && w->status == FQ_OK && c->ring.count < c->limit);
 }
@@ -1681,7 +2548,7 @@ static void fqi_chan_settle(fq_chan *c) {
   c->push.seen = c->pop.count;
   c->pop.seen = c->push.count;
   c->fits = c->closed ? 0 : fqi_min(c->limit, c->ring.capacity);
-  c->sleepers = c->readers.count + c->writers.count + c->idlers.count;
+  c->slow = c->readers.count + c->writers.count + (c->tally != NULL && c->tally->watched);
 }
 
 /* Ends what fqi_chan_enter began; then, without a lock, it wakes and notifies. */
@@ -1720,7 +2587,7 @@ static bool fqi_chan_sleep(fq_chan *c, fqi_waiters *list, fqi_waiter *w, int64_t
 static size_t fqi_chan_push_fast(fq_chan *c, const void *items, size_t n, bool *notify) {
   fqi_side *push = &c->push;
   size_t count = push->count;
-  if (c->sleepers != 0) {
+  if (c->slow != 0) {
     return 0;
   }
   if (n > c->fits || count - push->seen > c->fits - n) {
@@ -1734,6 +2601,11 @@ static size_t fqi_chan_push_fast(fq_chan *c, const void *items, size_t n, bool *
   }
   /* Whoever was told that the channel is empty held push.lock for that: it is still so. */
   *notify = c->notify != NULL && fqi_load(&c->pop.count) == count;
+  if (count + n - push->seen > push->peak) { /* perhaps: what was seen is old */
+    push->seen = fqi_load(&c->pop.count);
+    size_t used = count + n - push->seen;
+    push->peak = used > push->peak ? used : push->peak;
+  }
   fqi_copy_in(c->ring.data, c->ring.capacity, push->at, items, n, c->ring.item_size);
   push->at = fqi_advance(push->at, n, c->ring.capacity);
   fqi_store(&push->count, count + n); /* [C1], pairs with [C2] */
@@ -1744,7 +2616,7 @@ static size_t fqi_chan_push_fast(fq_chan *c, const void *items, size_t n, bool *
 static size_t fqi_chan_pop_fast(fq_chan *c, void *out, size_t min, size_t max) {
   fqi_side *pop = &c->pop;
   size_t count = pop->count;
-  if (c->sleepers != 0) {
+  if (c->slow != 0) {
     return 0;
   }
   if (pop->seen - count < max) {
@@ -1762,7 +2634,7 @@ static size_t fqi_chan_pop_fast(fq_chan *c, void *out, size_t min, size_t max) {
 
 /* Whether to look again after a pause before going to sleep, for the tries-th time. */
 static bool fqi_side_again(const fq_chan *c, fqi_side *side, size_t tries, int64_t deadline) {
-  if (c->sleepers != 0 || c->closed || deadline == 0) {
+  if (c->slow != 0 || c->closed || deadline == 0) {
     return false;
   }
   if (tries >= side->patience) {
@@ -1846,6 +2718,12 @@ static size_t fqi_chan_try_pop(fq_chan *c, void *out, size_t min, size_t max, in
   }
 }
 
+/* Whether items came in that somebody is to be told of. */
+static bool fqi_chan_filled(const fq_chan *c, bool was_empty) {
+  return c->tally != NULL ? fqi_tally_saturates(c->tally, c->ring.count)
+                          : was_empty && c->ring.count > 0;
+}
+
 /* Runs a writer's call to its end, with both locks. */
 static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t deadline) {
   fqi_waiters wakes = {NULL, NULL, 0};
@@ -1871,7 +2749,7 @@ static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t deadline) {
       waits = true;
     }
   }
-  fqi_chan_leave(c, &wakes, was_empty && c->ring.count > 0);
+  fqi_chan_leave(c, &wakes, fqi_chan_filled(c, was_empty));
   if (!waits) {
     return;
   }
@@ -1922,6 +2800,7 @@ static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t deadline) {
 static bool fqi_side_init(fqi_side *side) {
   side->count = (size_t)FASTQ_INDEX_ORIGIN;
   side->seen = side->count;
+  side->peak = SIZE_MAX;
   side->patience = FQI_PATIENCE;
   if (fqi_lock_init(&side->lock) != 0) {
     return false;
@@ -1974,7 +2853,7 @@ FQI_API void fqi_chan_destroy(fq_chan *c) {
   fqi_lock_release(&c->pop.lock);
   fqi_lock_acquire(&c->push.lock); /* last, as who holds both locks lets go of it last */
   c->push.awaited = true;
-  while (c->push.inside > 0 || c->sleepers > 0) {
+  while (c->push.inside + c->readers.count + c->writers.count + c->idlers.count > 0) {
     fqi_cond_wait(&c->push.left, &c->push.lock, INT64_MAX);
   }
   fqi_lock_release(&c->push.lock);
@@ -2056,6 +2935,17 @@ FQI_API fq_status fqi_chan_pop(fq_chan *c, void *out, int64_t timeout) {
   return w.status;
 }
 
+/* Lets the readers go with what is there. */
+static void fqi_chan_release_readers(fq_chan *c, fqi_waiters *wakes) {
+  for (fqi_waiter *w = c->readers.head, *next; w != NULL; w = next) {
+    next = w->next;
+    if (!w->finished) {
+      fqi_chan_hand(c, w);
+      fqi_waiter_serve(w, &c->readers, FQ_CLOSED, wakes);
+    }
+  }
+}
+
 /* With both locks held: close, if it is not closed yet, and let everyone go; true: it was not. */
 static bool fqi_chan_shut(fq_chan *c, int error, fqi_waiters *wakes) {
   if (c->closed) {
@@ -2070,12 +2960,8 @@ static bool fqi_chan_shut(fq_chan *c, int error, fqi_waiters *wakes) {
       fqi_waiter_serve(w, &c->writers, FQ_CLOSED, wakes);
     }
   }
-  for (fqi_waiter *w = c->readers.head, *next; w != NULL; w = next) {
-    next = w->next;
-    if (!w->finished) {
-      fqi_chan_hand(c, w);
-      fqi_waiter_serve(w, &c->readers, FQ_CLOSED, wakes);
-    }
+  if (c->tally == NULL) { /* a pool lets its workers go itself, when all is done */
+    fqi_chan_release_readers(c, wakes);
   }
   return true;
 }
@@ -2203,108 +3089,229 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out) {
 /* @@pool: implementation                                                                       */
 /* -------------------------------------------------------------------------------------------- */
 
-/* The queue's pop.lock guards the accounting too: tasks that went out (pop.count) less tasks
- * finished are the running ones. A worker reports its finished tasks and gets the next ones in one
- * step. */
+/* The queue is a channel whose readers are the workers, and both its locks are the pool's: a step is
+ * what happens between fqi_pool_enter and fqi_pool_leave. At the end of each step no worker sleeps
+ * that could start a task, none of a closed pool that has nothing left to do, and no thread that
+ * waits for what has come about. The account is under pop.lock, so that as long as nothing is
+ * watched (no state callbacks, not paused, concurrency for all) a worker reports its finished tasks
+ * and takes the next ones in one step under that lock alone.
+ *
+ * Other threads that run callbacks (they help, or call done for what they dropped) are guests as
+ * long as they do, to know that they are inside. */
 
 struct fqi_worker {
   fqi_thread thread;
   fqi_waiter waiter; /* open as long as the pool lives, so that a worker can always wait */
   fq_pool *pool;
+  void *ctx;            /* for the worker function */
   unsigned char *tasks; /* room for a batch */
+  size_t held;          /* 1 until it has arrived */
 };
 
-static bool fqi_pool_ok(const fq_pool *p) { return p != NULL && p->workers != NULL; }
+struct fqi_guest {
+  fqi_thread thread;
+  fqi_guest *next;
+};
 
-/* On a thread that the pool would wait for: a worker, or the one that calls done for dropped
- * tasks. */
-static bool fqi_pool_inside(const fq_pool *p) {
-  if (fqi_load(&p->canceling) != 0 && fqi_thread_is_self(&p->canceler)) { /* pairs with [P1] */
-    return true;
+/* FQ_OK; FQ_INVALID; FQ_DEADLOCK when this thread is in pred or fn and holds the locks. */
+static fq_status fqi_pool_refuses(fq_pool *p) {
+  if (p == NULL || p->workers == NULL) {
+    return FQ_INVALID;
   }
+  bool walks = fqi_load(&p->walking) != 0 && fqi_thread_is_self(&p->walker); /* pairs with [P1] */
+  return walks ? FQ_DEADLOCK : FQ_OK;
+}
+
+static fqi_worker *fqi_pool_self(fq_pool *p) {
   for (size_t i = 0; i < p->threads; i++) {
     if (fqi_thread_is_self(&p->workers[i].thread)) {
-      return true;
+      return &p->workers[i];
     }
   }
-  return false;
+  return NULL;
 }
 
-static bool fqi_pool_is_idle(const fq_pool *p) {
-  return p->queue.ring.count == 0 && p->queue.pop.count == p->finished;
-}
-
-/* With both locks held: serves the threads that wait for the pool to be idle, if it is. */
-static void fqi_pool_serve_idlers(fq_pool *p, fqi_waiters *wakes) {
-  fqi_waiters *idlers = &p->queue.idlers;
-  if (idlers->count == 0 || !fqi_pool_is_idle(p)) {
-    return;
+/* In a callback of the pool. */
+static bool fqi_pool_inside(fq_pool *p) {
+  if (fqi_pool_self(p) != NULL) {
+    return true;
   }
-  for (fqi_waiter *w = idlers->head, *next; w != NULL; w = next) {
+  bool found = false;
+  if (fqi_load(&p->visited) != 0) { /* pairs with [P2], which is this thread's own if it is one */
+    fqi_lock_acquire(&p->queue.pop.lock);
+    for (const fqi_guest *g = p->guests; g != NULL && !found; g = g->next) {
+      found = fqi_thread_is_self(&g->thread);
+    }
+    fqi_lock_release(&p->queue.pop.lock);
+  }
+  return found;
+}
+
+/* With both locks held: this thread is going to run callbacks, and has run them. */
+static void fqi_pool_admit(fq_pool *p, fqi_guest *guest) {
+  fqi_thread_self(&guest->thread);
+  guest->next = p->guests;
+  p->guests = guest;
+  fqi_store(&p->visited, p->visited + 1); /* [P2] */
+}
+
+static void fqi_pool_dismiss(fq_pool *p, const fqi_guest *guest) {
+  fqi_guest **at = &p->guests;
+  while (*at != guest) {
+    at = &(*at)->next;
+  }
+  *at = guest->next;
+  fqi_store(&p->visited, p->visited - 1);
+}
+
+static void fqi_pool_enter(fq_pool *p) { fqi_chan_enter(&p->queue); }
+
+/* Whether the idler w may go: at most min tasks run and max wait. */
+static bool fqi_pool_rests(const fq_pool *p, const fqi_waiter *w) {
+  return p->tally.held == 0 && p->tally.running <= w->min && p->queue.ring.count <= w->max;
+}
+
+/* Ends a step. The backlog's last task went to a worker that slept, to the taker, or was dropped;
+ * whose it is to call on_empty is told so: true when it is the caller. */
+static bool fqi_pool_leave(fq_pool *p, fqi_waiter *taker, fqi_waiters *wakes) {
+  fq_chan *c = &p->queue;
+  fqi_waiter *last = fqi_chan_serve_readers(c, wakes);
+  bool emptied = fqi_tally_empties(&p->tally, c->ring.count);
+  taker = last != NULL ? last : taker;
+  if (emptied && taker != NULL) {
+    taker->emptied = true;
+  }
+  if (c->closed && c->ring.count == 0) {
+    fqi_chan_release_readers(c, wakes);
+  }
+  for (fqi_waiter *w = c->idlers.head, *next; w != NULL; w = next) {
     next = w->next;
-    if (!w->finished) {
-      fqi_waiter_serve(w, idlers, FQ_OK, wakes);
+    if (!w->finished && fqi_pool_rests(p, w)) {
+      fqi_waiter_serve(w, &c->idlers, FQ_OK, wakes);
     }
+  }
+  fqi_chan_leave(c, wakes, false);
+  return emptied && taker == NULL;
+}
+
+static void fqi_pool_call(const fq_pool *p, bool due, void (*fn)(void *ctx)) {
+  if (due && fn != NULL) {
+    fn(p->config.ctx);
   }
 }
 
-/* Reports n finished tasks and waits for the next batch; 0: there is none any more. Where somebody
- * waits for the pool, the report and the look whether it is idle now are one step. */
-static size_t fqi_pool_next(fq_pool *p, fqi_worker *worker, size_t n) {
+/* In a step of a thread that is inside: calls on_drain if that is due. The pool is not idle before
+ * that has returned; and then it may be due again. */
+static void fqi_pool_drain(fq_pool *p) {
+  while (p->config.on_drain != NULL && fqi_tally_drains(&p->tally, p->queue.ring.count)) {
+    fqi_waiters wakes = {NULL, NULL, 0};
+    p->tally.held++;
+    (void)fqi_pool_leave(p, NULL, &wakes);
+    p->config.on_drain(p->config.ctx);
+    fqi_pool_enter(p);
+    p->tally.held--;
+  }
+}
+
+/* The whole step of a worker: it reports n finished tasks, then takes the next ones or sleeps until
+ * it is handed some; 0: there will be none any more. */
+static size_t fqi_pool_await(fqi_worker *worker, size_t n, size_t failed) {
+  fq_pool *p = worker->pool;
   fq_chan *c = &p->queue;
   fqi_waiter *w = &worker->waiter;
   fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
-  fqi_lock_acquire(&c->pop.lock);
-  if (c->sleepers == 0) {
-    p->finished += n;
-    n = 0;
-  }
-  size_t got = fqi_chan_pop_fast(c, worker->tasks, 1, p->config.batch);
-  fqi_lock_release(&c->pop.lock);
-  bool tried = got == 0 && n == 0;
-  if (tried) {
-    int64_t never = 0;
-    got = fqi_chan_try_pop(c, worker->tasks, 1, p->config.batch, FQ_FOREVER, &never);
-  }
-  if (got > 0) {
-    return got;
-  }
   fqi_waiter_init(w, NULL, worker->tasks, 1, p->config.batch);
-  fqi_chan_enter(c);
-  if (tried) {
-    fqi_side_leave(&c->pop);
-  }
-  p->finished += n;
-  fqi_pool_serve_idlers(p, &wakes);
-  fqi_chan_take(c, w, &wakes);
-  if (w->count == 0 && !c->closed) {
+  fqi_pool_enter(p);
+  p->tally.held -= worker->held;
+  worker->held = 0;
+  fqi_tally_end(&p->tally, n, failed);
+  fqi_pool_drain(p);
+  if (c->ring.count > 0 && fqi_tally_places(&p->tally) > 0) {
+    fqi_chan_take(c, w, &wakes);
+    fqi_tally_start(&p->tally, w->count);
+  } else if (c->ring.count > 0 || !c->closed) {
     fqi_waiter_link(w, &c->readers);
     c->wanted = 1;
     waits = true;
   }
-  fqi_chan_leave(c, &wakes, false);
+  (void)fqi_pool_leave(p, w, &wakes);
   if (waits) {
     (void)fqi_chan_sleep(c, &c->readers, w, INT64_MAX);
   }
+  fqi_pool_call(p, w->emptied, p->config.on_empty);
   return w->count;
 }
 
-static void fqi_pool_done(const fq_pool *p, void *task, int error) {
-  if (p->config.done != NULL) {
-    p->config.done(task, error, p->config.ctx);
+/* The same under pop.lock alone, as far as that goes, with a few looks before the worker sleeps. */
+static size_t fqi_pool_next(fqi_worker *worker, size_t n, size_t failed) {
+  fq_pool *p = worker->pool;
+  fq_chan *c = &p->queue;
+  for (size_t looks = 0;; looks++) {
+    fqi_lock_acquire(&c->pop.lock);
+    size_t got = fqi_chan_pop_fast(c, worker->tasks, 1, p->config.batch);
+    bool again = got == 0 && c->idlers.count == 0 && fqi_side_again(c, &c->pop, looks, INT64_MAX);
+    if (got > 0 || again) { /* otherwise the report belongs to a whole step */
+      fqi_tally_end(&p->tally, n, failed);
+      n = failed = 0;
+    }
+    if (got > 0) {
+      fqi_tally_start(&p->tally, got);
+      c->pop.patience = looks > 0 ? FQI_PATIENCE : c->pop.patience;
+    }
+    fqi_lock_release(&c->pop.lock);
+    if (got > 0) {
+      return got;
+    }
+    if (!again) {
+      return fqi_pool_await(worker, n, failed);
+    }
+    fqi_pause();
   }
+}
+
+/* The first step of a worker, once all threads are there: its hook; false if it is not to go on. */
+static bool fqi_pool_arrive(fqi_worker *worker) {
+  fq_pool *p = worker->pool;
+  fqi_lock_acquire(&p->queue.pop.lock); /* held by name_init while it starts the threads */
+  bool broken = p->broken;
+  fqi_lock_release(&p->queue.pop.lock);
+  if (broken) {
+    return false;
+  }
+  size_t index = (size_t)(worker - p->workers);
+  worker->ctx = p->config.ctx;
+  if (p->config.name != NULL) {
+    fqi_thread_name(p->config.name);
+  }
+  return p->config.thread_start == NULL ||
+         p->config.thread_start(index, p->config.ctx, &worker->ctx) == 0;
 }
 
 static void fqi_pool_work(void *arg) {
   fqi_worker *worker = (fqi_worker *)arg;
   fq_pool *p = worker->pool;
-  size_t n = 0;
-  while ((n = fqi_pool_next(p, worker, n)) > 0) {
+  if (!fqi_pool_arrive(worker)) {
+    fqi_waiters wakes = {NULL, NULL, 0};
+    fqi_pool_enter(p);
+    p->tally.held--;
+    p->broken = true;
+    (void)fqi_pool_leave(p, NULL, &wakes);
+    return;
+  }
+  size_t n = fqi_pool_await(worker, 0, 0);
+  while (n > 0) {
+    size_t failed = 0;
     for (size_t i = 0; i < n; i++) {
       void *task = worker->tasks + i * p->queue.ring.item_size;
-      fqi_pool_done(p, task, p->config.worker(task, p->config.ctx));
+      int error = p->config.worker(task, worker->ctx);
+      failed += error != 0;
+      fqi_tasks_done(&p->config, task, error);
     }
+    n = fqi_pool_next(worker, n, failed);
+  }
+  if (p->config.thread_stop != NULL) {
+    p->config.thread_stop((size_t)(worker - p->workers), worker->ctx);
   }
 }
 
@@ -2330,99 +3337,296 @@ static fq_status fqi_pool_alloc(fq_pool *p, size_t threads, size_t align) {
   for (size_t i = 0; i < threads; i++) {
     p->workers[i].pool = p;
     p->workers[i].tasks = memory + head + i * stride;
+    p->workers[i].held = 1;
   }
   return FQ_OK;
 }
 
-/* Starts the workers. They come to their first task only when all of them are there, because
- * pop.lock is held here; p->threads is how many there are to join. */
+/* Waits until at most so many tasks run and wait. */
+static fq_status fqi_pool_rest(fq_pool *p, size_t running, size_t waiting, int64_t timeout) {
+  fq_chan *c = &p->queue;
+  int64_t deadline = fqi_deadline(timeout);
+  fqi_waiters wakes = {NULL, NULL, 0};
+  fqi_waiter w;
+  fqi_waiter_init(&w, NULL, NULL, running, waiting);
+  fqi_pool_enter(p);
+  bool waits = !fqi_pool_rests(p, &w) && timeout != 0 && fqi_waiter_open(&w);
+  if (waits) {
+    fqi_waiter_link(&w, &c->idlers);
+  } else if (!fqi_pool_rests(p, &w)) {
+    w.status = timeout == 0 ? FQ_TIMEOUT : FQ_SYSTEM;
+  }
+  (void)fqi_pool_leave(p, NULL, &wakes);
+  if (waits) {
+    if (!fqi_chan_sleep(c, &c->idlers, &w, deadline)) {
+      w.status = w.finished ? w.status : FQ_TIMEOUT;
+      fqi_chan_leave(c, NULL, false);
+    }
+    fqi_waiter_close(&w);
+  }
+  return w.status;
+}
+
+/* Starts the workers and waits until all of them have arrived; p->threads is how many there are to
+ * join. They go nowhere before all are started, because pop.lock is held here. */
 static fq_status fqi_pool_start(fq_pool *p, size_t threads) {
-  fq_status status = FQ_OK;
   fqi_lock_acquire(&p->queue.pop.lock);
-  while (p->threads < threads && status == FQ_OK) {
+  while (p->threads < threads && !p->broken) {
     fqi_worker *worker = &p->workers[p->threads];
     if (!fqi_waiter_open(&worker->waiter)) {
-      status = FQ_SYSTEM;
-    } else if (fqi_thread_start(&worker->thread, fqi_pool_work, worker, 0) != 0) {
+      p->broken = true;
+    } else if (fqi_thread_start(&worker->thread, fqi_pool_work, worker, p->config.stack_size) !=
+               0) {
       fqi_waiter_close(&worker->waiter);
-      status = FQ_SYSTEM;
+      p->broken = true;
     } else {
       p->threads++;
+      p->tally.held++;
     }
   }
   fqi_lock_release(&p->queue.pop.lock);
-  return status;
+  fq_status status = fqi_pool_rest(p, SIZE_MAX, SIZE_MAX, FQ_FOREVER);
+  return p->broken ? FQ_SYSTEM : status;
 }
 
-FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size, size_t align) {
+/* How closely the account must be watched, after a change of it. */
+static void fqi_pool_watch(fq_pool *p) {
+  const fq_config *config = &p->config;
+  p->tally.watched = p->tally.paused || p->tally.concurrency < p->threads ||
+                     config->on_saturated != NULL || config->on_empty != NULL ||
+                     config->on_drain != NULL;
+}
+
+/* The queue's notify: it has a backlog now. */
+static void fqi_pool_saturated(void *ctx) {
+  fq_pool *p = (fq_pool *)ctx;
+  fqi_waiters wakes = {NULL, NULL, 0};
+  fqi_guest guest;
+  fqi_pool_enter(p);
+  fqi_pool_admit(p, &guest);
+  (void)fqi_pool_leave(p, NULL, &wakes);
+  p->config.on_saturated(p->config.ctx);
+  fqi_pool_enter(p);
+  fqi_pool_dismiss(p, &guest);
+  (void)fqi_pool_leave(p, NULL, &wakes);
+}
+
+FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size, size_t align,
+                                int (*worker)(void *task, void *ctx)) {
   if (p == NULL) {
     return FQ_INVALID;
   }
   memset(p, 0, sizeof(*p));
-  if (config == NULL || config->worker == NULL) {
+  if (config == NULL || (config->worker == NULL && worker == NULL)) {
+    return FQ_INVALID;
+  }
+  size_t threads = config->threads != 0 ? config->threads : fqi_cpu_count();
+  if (config->threads != 0 && config->concurrency > threads) {
     return FQ_INVALID;
   }
   fq_status status = fqi_chan_init(&p->queue, config->limit, size, align, config->allocator);
   if (status != FQ_OK) {
     return status;
   }
-  p->finished = p->queue.pop.count;
   p->config = *config;
+  p->config.worker = config->worker != NULL ? config->worker : worker;
   p->config.batch = config->batch != 0 ? config->batch : 1;
-  size_t threads = config->threads != 0 ? config->threads : fqi_cpu_count();
+  p->tally.concurrency = config->concurrency != 0 ? fqi_min(config->concurrency, threads) : threads;
+  p->queue.tally = &p->tally;
+  p->queue.push.peak = 0;
+  p->queue.notify = config->on_saturated != NULL ? fqi_pool_saturated : NULL;
+  p->queue.notify_ctx = p;
   status = fqi_pool_alloc(p, threads, align);
-  if (status == FQ_OK) {
-    status = fqi_pool_start(p, threads);
-    if (status == FQ_OK) {
-      return FQ_OK;
-    }
-    (void)fqi_pool_destroy(p, FQ_CANCEL);
-  } else {
+  if (status != FQ_OK) {
     fqi_chan_destroy(&p->queue);
+    return status;
+  }
+  status = fqi_pool_start(p, threads);
+  if (status != FQ_OK) {
+    (void)fqi_pool_destroy(p, FQ_CANCEL);
   }
   return status;
 }
 
-/* Closes the queue and drops what is in it: the workers find it empty, and done gets the tasks. */
-static void fqi_pool_cancel(fq_pool *p) {
-  fq_chan *c = &p->queue;
-  fqi_waiters wakes = {NULL, NULL, 0};
-  fqi_chan_enter(c);
-  (void)fqi_chan_shut(c, 0, &wakes);
-  fq_ring dropped = c->ring;
-  c->ring.data = NULL;
-  c->ring.capacity = c->ring.head = c->ring.count = 0;
-  c->ring.block.memory = NULL;
-  c->pop.count += dropped.count;
-  fqi_chan_leave(c, &wakes, false);
-  fqi_thread_self(&p->canceler);
-  fqi_store(&p->canceling, 1); /* [P1] */
-  for (size_t i = 0; i < dropped.count; i++) {
-    fqi_pool_done(p, fqi_ring_place(&dropped, i, dropped.item_size), FQ_CANCELED);
+/* In a step, with the dropped tasks out of the queue: ends it, calls done for each, and has them
+ * counted as ended. */
+static void fqi_pool_finish(fq_pool *p, fq_ring *dropped, fqi_waiters *wakes) {
+  fqi_waiters later = {NULL, NULL, 0};
+  fqi_guest guest;
+  p->queue.pop.count += dropped->count;
+  p->tally.canceled += dropped->count;
+  p->tally.held++;
+  fqi_pool_admit(p, &guest);
+  fqi_pool_call(p, fqi_pool_leave(p, NULL, wakes), p->config.on_empty);
+  for (size_t i = 0; i < dropped->count; i++) {
+    fqi_tasks_done(&p->config, fqi_ring_place(dropped, i, dropped->item_size), FQ_CANCELED);
   }
-  fqi_store(&p->canceling, 0);
-  wakes.head = wakes.tail = NULL;
-  fqi_chan_enter(c);
-  p->finished += dropped.count;
-  fqi_pool_serve_idlers(p, &wakes);
-  fqi_chan_leave(c, &wakes, false);
-  fqi_ring_destroy(&dropped);
+  fqi_ring_destroy(dropped);
+  fqi_pool_enter(p);
+  p->tally.held--;
+  fqi_pool_drain(p);
+  fqi_pool_dismiss(p, &guest);
+  (void)fqi_pool_leave(p, NULL, &later);
+}
+
+FQI_API size_t fqi_pool_cancel_if(fq_pool *p, bool (*pred)(const void *task, void *arg),
+                                  void *arg) {
+  if (fqi_pool_refuses(p) != FQ_OK) {
+    return 0;
+  }
+  fqi_waiters wakes = {NULL, NULL, 0};
+  fq_ring dropped;
+  fqi_pool_enter(p);
+  fqi_thread_self(&p->walker);
+  fqi_store(&p->walking, 1); /* [P1] */
+  fqi_tasks_drop(&p->queue.ring, &dropped, pred, arg);
+  fqi_store(&p->walking, 0);
+  size_t n = dropped.count;
+  (void)fqi_chan_serve_writers(&p->queue, &wakes);
+  fqi_pool_finish(p, &dropped, &wakes);
+  return n;
+}
+
+FQI_API void fqi_pool_each(fq_pool *p, bool (*fn)(const void *task, void *arg), void *arg) {
+  if (fqi_pool_refuses(p) == FQ_OK && fn != NULL) {
+    fqi_waiters wakes = {NULL, NULL, 0};
+    fqi_pool_enter(p);
+    fqi_thread_self(&p->walker);
+    fqi_store(&p->walking, 1); /* [P1] */
+    fqi_tasks_each(&p->queue.ring, fn, arg);
+    fqi_store(&p->walking, 0);
+    (void)fqi_pool_leave(p, NULL, &wakes);
+  }
+}
+
+/* The end of a step that may let many tasks start or many threads go. */
+static void fqi_pool_change(fq_pool *p) {
+  fqi_waiters wakes = {NULL, NULL, 0};
+  fqi_pool_watch(p);
+  (void)fqi_pool_leave(p, NULL, &wakes);
+}
+
+FQI_API void fqi_pool_pause(fq_pool *p, bool paused) {
+  if (fqi_pool_refuses(p) == FQ_OK) {
+    fqi_pool_enter(p);
+    p->tally.paused = paused && !p->ending;
+    fqi_pool_change(p);
+  }
+}
+
+FQI_API fq_status fqi_pool_set_concurrency(fq_pool *p, size_t concurrency) {
+  fq_status status = fqi_pool_refuses(p);
+  if (status == FQ_OK && (concurrency == 0 || concurrency > p->threads)) {
+    status = FQ_INVALID;
+  }
+  if (status == FQ_OK) {
+    fqi_pool_enter(p);
+    p->tally.concurrency = concurrency;
+    fqi_pool_change(p);
+  }
+  return status;
+}
+
+FQI_API void fqi_pool_close(fq_pool *p) {
+  if (fqi_pool_refuses(p) == FQ_OK) {
+    fqi_waiters wakes = {NULL, NULL, 0};
+    fqi_pool_enter(p);
+    (void)fqi_chan_shut(&p->queue, 0, &wakes);
+    (void)fqi_pool_leave(p, NULL, &wakes);
+  }
+}
+
+FQI_API fqi_view fqi_pool_view(fq_pool *p) {
+  static const fqi_tally none = {0, 0, 0, 0, 0, 0, 0, 0, 0, false, false, false};
+  fq_status refused = fqi_pool_refuses(p);
+  if (refused == FQ_INVALID) {
+    return fqi_tally_view(&none, 0);
+  }
+  fqi_waiters wakes = {NULL, NULL, 0};
+  if (refused == FQ_OK) {
+    fqi_pool_enter(p);
+  }
+  fqi_view view = fqi_tally_view(&p->tally, p->queue.ring.count);
+  if (view.stats.peak < p->queue.push.peak) {
+    view.stats.peak = p->queue.push.peak;
+  }
+  if (refused == FQ_OK) {
+    (void)fqi_pool_leave(p, NULL, &wakes);
+  }
+  return view;
+}
+
+FQI_API bool fqi_pool_help(fq_pool *p) {
+  if (fqi_pool_refuses(p) != FQ_OK) {
+    return false;
+  }
+  union fqi_room {
+    unsigned char bytes[256];
+    long double number;
+    void *pointer;
+  } room;
+  fq_chan *c = &p->queue;
+  fqi_block block = {NULL, 0};
+  void *task = &room;
+  if (c->ring.item_size > sizeof(room) || c->ring.item_align > FQI_ALIGNOF(union fqi_room)) {
+    task = fqi_alloc_aligned(&c->ring.allocator, c->ring.item_size, c->ring.item_align, &block);
+  }
+  if (task == NULL) {
+    return false;
+  }
+  fqi_worker *self = fqi_pool_self(p);
+  bool inside = fqi_pool_inside(p);
+  fqi_waiters wakes = {NULL, NULL, 0}, later = {NULL, NULL, 0};
+  fqi_guest guest;
+  fqi_waiter w;
+  fqi_waiter_init(&w, NULL, task, 1, 1);
+  fqi_pool_enter(p);
+  if (c->ring.count > 0 && !p->tally.paused && (inside || fqi_tally_places(&p->tally) > 0)) {
+    fqi_chan_take(c, &w, &wakes);
+    fqi_tally_start(&p->tally, 1);
+    p->tally.busy -= inside;
+    fqi_pool_admit(p, &guest);
+  }
+  (void)fqi_pool_leave(p, &w, &wakes);
+  if (w.count > 0) {
+    fqi_pool_call(p, w.emptied, p->config.on_empty);
+    int error = p->config.worker(task, self != NULL ? self->ctx : p->config.ctx);
+    fqi_tasks_done(&p->config, task, error);
+    fqi_pool_enter(p);
+    p->tally.busy += inside;
+    fqi_tally_end(&p->tally, 1, error != 0);
+    fqi_pool_drain(p);
+    fqi_pool_dismiss(p, &guest);
+    (void)fqi_pool_leave(p, NULL, &later);
+  }
+  if (block.memory != NULL) {
+    fqi_free(&c->ring.allocator, block.memory, block.size);
+  }
+  return w.count > 0;
 }
 
 FQI_API fq_status fqi_pool_destroy(fq_pool *p, fq_how how) {
   if (p == NULL || (how != FQ_DRAIN && how != FQ_CANCEL)) {
     return FQ_INVALID;
   }
-  if (!fqi_pool_ok(p)) {
+  if (p->workers == NULL) {
     return FQ_OK;
   }
-  if (fqi_pool_inside(p)) {
+  if (fqi_pool_refuses(p) != FQ_OK || fqi_pool_inside(p)) {
     return FQ_DEADLOCK;
   }
+  fqi_waiters wakes = {NULL, NULL, 0};
+  fq_ring dropped;
+  fqi_pool_enter(p);
+  (void)fqi_chan_shut(&p->queue, 0, &wakes);
+  p->ending = true;
+  p->tally.paused = false;
   if (how == FQ_CANCEL) {
-    fqi_pool_cancel(p);
+    fqi_tasks_steal(&p->queue.ring, &dropped);
+    fqi_pool_finish(p, &dropped, &wakes);
+  } else {
+    (void)fqi_pool_leave(p, NULL, &wakes);
   }
-  fqi_chan_fail(&p->queue, 0);
   for (size_t i = 0; i < p->threads; i++) {
     fqi_thread_join(&p->workers[i].thread);
     fqi_waiter_close(&p->workers[i].waiter);
@@ -2435,9 +3639,9 @@ FQI_API fq_status fqi_pool_destroy(fq_pool *p, fq_how how) {
 
 FQI_API size_t fqi_pool_push_n(fq_pool *p, const void *tasks, size_t n, int64_t timeout,
                                fq_status *why) {
-  fq_status status = FQ_INVALID;
+  fq_status status = fqi_pool_refuses(p);
   size_t pushed = 0;
-  if (fqi_pool_ok(p)) {
+  if (status == FQ_OK) {
     bool stuck = timeout != 0 && p->queue.limit != SIZE_MAX && fqi_pool_inside(p);
     pushed = fqi_chan_push_n(&p->queue, tasks, n, stuck ? FQ_NOWAIT : timeout, &status);
     status = stuck && status == FQ_FULL ? FQ_DEADLOCK : status;
@@ -2448,43 +3652,112 @@ FQI_API size_t fqi_pool_push_n(fq_pool *p, const void *tasks, size_t n, int64_t 
   return pushed;
 }
 
-FQI_API fq_status fqi_pool_push(fq_pool *p, const void *task, int64_t timeout) {
-  fq_status status;
-  (void)fqi_pool_push_n(p, task, 1, timeout, &status);
+FQI_API fq_status fqi_pool_push(fq_pool *p, const void *task, bool front, int64_t timeout) {
+  fq_status status = fqi_pool_refuses(p);
+  if (status == FQ_OK) {
+    bool stuck = timeout != 0 && p->queue.limit != SIZE_MAX && fqi_pool_inside(p);
+    status = fqi_chan_push(&p->queue, task, front, stuck ? FQ_NOWAIT : timeout);
+    status = stuck && status == FQ_FULL ? FQ_DEADLOCK : status;
+  }
   return status;
 }
 
-FQI_API fq_status fqi_pool_wait(fq_pool *p, int64_t timeout) {
-  if (!fqi_pool_ok(p)) {
+FQI_API fq_status fqi_pool_wait(fq_pool *p, size_t waiting, int64_t timeout) {
+  fq_status status = fqi_pool_refuses(p);
+  if (status == FQ_OK && timeout != 0 && fqi_pool_inside(p)) {
+    status = FQ_DEADLOCK;
+  }
+  return status == FQ_OK ? fqi_pool_rest(p, 0, waiting, timeout) : status;
+}
+
+/* -------------------------------------------------------------------------------------------- */
+/* @@more: implementation                                                                       */
+/* -------------------------------------------------------------------------------------------- */
+
+FQI_API fq_status fq_group_init(fq_group *g) {
+  if (g == NULL) {
     return FQ_INVALID;
   }
-  if (timeout != 0 && fqi_pool_inside(p)) {
-    return FQ_DEADLOCK;
+  memset(g, 0, sizeof(*g));
+  g->open = fqi_lock_init(&g->lock) == 0;
+  return g->open ? FQ_OK : FQ_SYSTEM;
+}
+
+FQI_API void fq_group_destroy(fq_group *g) {
+  if (g != NULL && g->open) {
+    fqi_lock_acquire(&g->lock); /* until the last fq_group_done has let go of it */
+    fqi_lock_release(&g->lock);
+    fqi_lock_destroy(&g->lock);
+    memset(g, 0, sizeof(*g));
   }
-  fq_chan *c = &p->queue;
+}
+
+FQI_API void fq_group_add(fq_group *g, size_t n) {
+  if (g != NULL && g->open) {
+    fqi_lock_acquire(&g->lock);
+    g->count += n;
+    fqi_lock_release(&g->lock);
+  }
+}
+
+FQI_API void fq_group_done(fq_group *g) {
+  fqi_waiters wakes = {NULL, NULL, 0};
+  if (g == NULL || !g->open) {
+    return;
+  }
+  fqi_lock_acquire(&g->lock);
+  if (g->count > 0 && --g->count == 0) {
+    for (fqi_waiter *w = g->waiters.head, *next; w != NULL; w = next) {
+      next = w->next;
+      fqi_waiter_serve(w, &g->waiters, FQ_OK, &wakes);
+    }
+  }
+  fqi_lock_release(&g->lock);
+  fqi_waiters_wake(&wakes);
+}
+
+FQI_API fq_status fq_group_wait(fq_group *g, int64_t timeout) {
+  if (g == NULL || !g->open) {
+    return FQ_INVALID;
+  }
+  int64_t deadline = fqi_deadline(timeout);
   fqi_waiter w;
   fqi_waiter_init(&w, NULL, NULL, 0, 0);
-  bool waits = false;
-  fqi_chan_enter(c);
-  if (fqi_pool_is_idle(p)) {
-    w.status = FQ_OK;
-  } else if (timeout == 0) {
-    w.status = FQ_TIMEOUT;
-  } else if (!fqi_waiter_open(&w)) {
-    w.status = FQ_SYSTEM;
-  } else {
-    fqi_waiter_link(&w, &c->idlers);
-    waits = true;
-  }
-  fqi_chan_leave(c, NULL, false);
+  fqi_lock_acquire(&g->lock);
+  bool waits = g->count > 0 && timeout != 0 && fqi_waiter_open(&w);
   if (waits) {
-    if (!fqi_chan_sleep(c, &c->idlers, &w, fqi_deadline(timeout))) {
-      w.status = w.finished ? w.status : FQ_TIMEOUT;
-      fqi_chan_leave(c, NULL, false);
-    }
-    fqi_waiter_close(&w);
+    fqi_waiter_link(&w, &g->waiters);
+  } else if (g->count > 0) {
+    w.status = timeout == 0 ? FQ_TIMEOUT : FQ_SYSTEM;
   }
+  fqi_lock_release(&g->lock);
+  if (!waits) {
+    return w.status;
+  }
+  if (!fqi_waiter_park(&w, deadline)) {
+    if (fqi_cas(&w.state, FQI_WAITING, FQI_LEAVING)) {
+      fqi_lock_acquire(&g->lock);
+      fqi_waiters_remove(&g->waiters, &w);
+      w.status = w.finished ? FQ_OK : FQ_TIMEOUT;
+      fqi_lock_release(&g->lock);
+    } else {
+      (void)fqi_waiter_park(&w, INT64_MAX);
+    }
+  }
+  fqi_waiter_close(&w);
   return w.status;
+}
+
+FQI_API int fqi_job_run(void *job, void *ctx) {
+  const fq_job *j = (const fq_job *)job;
+  (void)ctx;
+  j->fn(j->arg);
+  return 0;
+}
+
+FQI_API fq_status fq_jobs_run(fq_jobs *p, void (*fn)(void *arg), void *arg) {
+  fq_job job = {fn, arg};
+  return fn != NULL ? fq_jobs_push(p, job, FQ_FOREVER) : FQ_INVALID;
 }
 
 #endif /* FASTQ_NO_THREADS */

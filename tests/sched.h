@@ -797,6 +797,8 @@ static inline void fqi_pause(void) {
   sched_pass();
 }
 
+static inline void fqi_thread_name(const char *name) { (void)name; }
+
 static inline size_t fqi_cpu_count(void) { return 2; }
 
 /* --- Threads --- */

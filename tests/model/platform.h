@@ -98,6 +98,8 @@ static inline void fqi_thread_self(fqi_thread *t) { (void)t; }
 
 static inline bool fqi_thread_is_self(const fqi_thread *t) { return t == NULL; }
 
+static inline void fqi_thread_name(const char *name) { (void)name; }
+
 static inline size_t fqi_cpu_count(void) { return 1; }
 
 #ifdef PROGRAM
