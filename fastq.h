@@ -3367,6 +3367,14 @@ static fq_status fqi_pool_rest(fq_pool *p, size_t running, size_t waiting, int64
   return w.status;
 }
 
+/* How closely the account must be watched, after a change of it. */
+static void fqi_pool_watch(fq_pool *p) {
+  const fq_config *config = &p->config;
+  p->tally.watched = p->tally.paused || p->tally.concurrency < p->threads ||
+                     config->on_saturated != NULL || config->on_empty != NULL ||
+                     config->on_drain != NULL;
+}
+
 /* Starts the workers and waits until all of them have arrived; p->threads is how many there are to
  * join. They go nowhere before all are started, because pop.lock is held here. */
 static fq_status fqi_pool_start(fq_pool *p, size_t threads) {
@@ -3384,17 +3392,10 @@ static fq_status fqi_pool_start(fq_pool *p, size_t threads) {
       p->tally.held++;
     }
   }
+  fqi_pool_watch(p);
   fqi_lock_release(&p->queue.pop.lock);
   fq_status status = fqi_pool_rest(p, SIZE_MAX, SIZE_MAX, FQ_FOREVER);
   return p->broken ? FQ_SYSTEM : status;
-}
-
-/* How closely the account must be watched, after a change of it. */
-static void fqi_pool_watch(fq_pool *p) {
-  const fq_config *config = &p->config;
-  p->tally.watched = p->tally.paused || p->tally.concurrency < p->threads ||
-                     config->on_saturated != NULL || config->on_empty != NULL ||
-                     config->on_drain != NULL;
 }
 
 /* The queue's notify: it has a backlog now. */
