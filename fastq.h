@@ -199,10 +199,7 @@ typedef struct fqi_thread {
   union {
     unsigned char bytes[16];
     uint64_t align;
-    struct {
-      void *handle;
-      unsigned number;
-    } windows;
+    void *handle;
   } id;
   void (*fn)(void *arg);
   void *arg;
@@ -894,6 +891,7 @@ FQI_API fqi_view fqi_dispatch_view(const fq_dispatch *d);
  * Allocates: a bounded channel at init and set_limit only; an unbounded one when it grows. */
 
 typedef struct fqi_waiter fqi_waiter;
+typedef struct fqi_guest fqi_guest;
 
 typedef struct fqi_waiters {
   fqi_waiter *head, *tail;
@@ -926,6 +924,8 @@ typedef struct fq_chan {
   fqi_waiters readers, writers;
   fqi_waiters idlers; /* threads that wait for a pool to be idle */
   fqi_tally *tally;   /* the pool's whose workers are the readers; NULL in a channel */
+  fqi_guest *guests;  /* threads that run callbacks of that pool and are no workers, */
+  size_t visited;     /* and how many they are: atomic */
   int error;
   bool closed;
   fqi_side push, pop;
@@ -1112,7 +1112,6 @@ typedef enum fq_how {
 } fq_how;
 
 typedef struct fqi_worker fqi_worker;
-typedef struct fqi_guest fqi_guest;
 
 typedef struct fq_pool {
   fq_chan queue;
@@ -1121,12 +1120,10 @@ typedef struct fq_pool {
   fqi_worker *workers;
   size_t threads; /* that were started */
   fqi_block block;
-  fqi_guest *guests; /* other threads that run callbacks; under both locks, */
-  size_t visited;    /* and how many: atomic */
-  fqi_thread walker; /* the thread that runs pred or fn, under both locks, */
-  size_t walking;    /* if this is 1: atomic */
-  bool broken;       /* a thread or its thread_start failed */
-  bool ending;       /* in name_destroy: a pause has no effect */
+  size_t helpers; /* guests that take up a place */
+  size_t walker;  /* the thread that runs pred or fn, under both locks, or 0: atomic */
+  bool broken;    /* a thread or its thread_start failed */
+  bool ending;    /* in name_destroy: a pause has no effect */
 } fq_pool;
 
 FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size, size_t align,
@@ -1178,12 +1175,12 @@ FQI_API fqi_view fqi_pool_view(fq_pool *p);
 
 #define FQ_POOL(name, T) FQI_POOL_FACE(name, T, NULL)
 
-#define FQI_POOL_FACE(name, T, worker)                                                             \
+#define FQI_POOL_FACE(name, T, worker_)                                                            \
   typedef struct name {                                                                            \
     fq_pool pool;                                                                                  \
   } name;                                                                                          \
   FQI_FACE fq_status name##_init(name *p_, const fq_config *config_) {                             \
-    return fqi_pool_init(FQI_POOL(p_), config_, sizeof(T), FQI_ALIGNOF(T), worker);                \
+    return fqi_pool_init(FQI_POOL(p_), config_, sizeof(T), FQI_ALIGNOF(T), worker_);               \
   }                                                                                                \
   FQI_FACE fq_status name##_destroy(name *p_, fq_how how_) {                                       \
     return fqi_pool_destroy(FQI_POOL(p_), how_);                                                   \
@@ -1285,6 +1282,7 @@ FQI_API fq_status fq_jobs_run(fq_jobs *p, void (*fn)(void *arg), void *arg);
 #include <limits.h>
 #include <process.h>
 #else
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <time.h>
@@ -1358,7 +1356,7 @@ static bool fqi_cas(size_t *p, size_t expected, size_t desired) {
  *   fqi_now         monotonic nanoseconds; a deadline is a fqi_now(), INT64_MAX is never
  *   fqi_thread_start  the thread has every asynchronous signal blocked from its first instruction
  *   fqi_thread_name   names the calling thread
- *   fqi_thread_self   makes t the calling thread, for fqi_thread_is_self only */
+ *   fqi_self        a number of the calling thread that no other living thread has, not 0 */
 #ifdef _WIN32
 
 FQI_ASSERT(sizeof(SRWLOCK) <= sizeof(fqi_lock), "fastq.h: fqi_lock is too small");
@@ -1416,22 +1414,17 @@ static int fqi_thread_start(fqi_thread *t, void (*fn)(void *arg), void *arg, siz
   if (stack_size > UINT_MAX) {
     return ERROR_NOT_ENOUGH_MEMORY;
   }
-  t->id.windows.handle =
-      (void *)_beginthreadex(NULL, (unsigned)stack_size, fqi_thread_main, t,
-                             STACK_SIZE_PARAM_IS_A_RESERVATION, &t->id.windows.number);
-  return t->id.windows.handle != NULL ? 0 : ERROR_NOT_ENOUGH_MEMORY;
+  t->id.handle = (void *)_beginthreadex(NULL, (unsigned)stack_size, fqi_thread_main, t,
+                                        STACK_SIZE_PARAM_IS_A_RESERVATION, NULL);
+  return t->id.handle != NULL ? 0 : ERROR_NOT_ENOUGH_MEMORY;
 }
 
 static void fqi_thread_join(fqi_thread *t) {
-  WaitForSingleObject((HANDLE)t->id.windows.handle, INFINITE);
-  CloseHandle((HANDLE)t->id.windows.handle);
+  WaitForSingleObject((HANDLE)t->id.handle, INFINITE);
+  CloseHandle((HANDLE)t->id.handle);
 }
 
-static void fqi_thread_self(fqi_thread *t) { t->id.windows.number = GetCurrentThreadId(); }
-
-static bool fqi_thread_is_self(const fqi_thread *t) {
-  return t->id.windows.number == GetCurrentThreadId();
-}
+static size_t fqi_self(void) { return GetCurrentThreadId(); }
 
 /* SetThreadDescription, which older systems do not have. */
 static void fqi_thread_name(const char *name) {
@@ -1592,11 +1585,8 @@ static void fqi_thread_join(fqi_thread *t) {
   fqi_cancel_restore(cancel);
 }
 
-static void fqi_thread_self(fqi_thread *t) { *(pthread_t *)(void *)&t->id = pthread_self(); }
-
-static bool fqi_thread_is_self(const fqi_thread *t) {
-  return pthread_equal(*(const pthread_t *)(const void *)&t->id, pthread_self()) != 0;
-}
+/* pthread_t need not be a number, but each thread has its errno. */
+static size_t fqi_self(void) { return (size_t)(uintptr_t)&errno; }
 
 /* The calling thread's name, cut to what the system takes. */
 static void fqi_thread_name(const char *name) {
@@ -2324,6 +2314,12 @@ struct fqi_waiter {
   bool woken;
 };
 
+struct fqi_guest {
+  size_t thread;
+  bool runs; /* a task, in a place of its own or of one around it */
+  fqi_guest *next;
+};
+
 static void fqi_waiter_init(fqi_waiter *w, const void *from, void *to, size_t min, size_t max) {
   w->from = (const unsigned char *)from;
   w->to = (unsigned char *)to;
@@ -2551,9 +2547,35 @@ static void fqi_chan_settle(fq_chan *c) {
   c->slow = c->readers.count + c->writers.count + (c->tally != NULL && c->tally->watched);
 }
 
-/* Ends what fqi_chan_enter began; then, without a lock, it wakes and notifies. */
+/* A thread that is going to run callbacks of a pool, and has run them. */
+static void fqi_guest_arrive(fq_chan *c, fqi_guest *guest, bool runs) {
+  guest->thread = fqi_self();
+  guest->runs = runs;
+  guest->next = c->guests;
+  c->guests = guest;
+  fqi_store(&c->visited, c->visited + 1); /* [P2] */
+}
+
+static void fqi_guest_depart(fq_chan *c) {
+  fqi_guest **at = &c->guests;
+  while ((*at)->thread != fqi_self()) {
+    at = &(*at)->next;
+  }
+  *at = (*at)->next;
+  fqi_store(&c->visited, c->visited - 1);
+  if (c->push.awaited) {
+    fqi_cond_signal(&c->push.left);
+  }
+}
+
+/* Ends what fqi_chan_enter began; then, without a lock, it wakes and notifies; a pool's notify ends
+ * the visit that begins here. */
 static void fqi_chan_leave(fq_chan *c, fqi_waiters *wakes, bool notify) {
+  fqi_guest guest;
   void (*fn)(void *ctx) = notify ? c->notify : NULL;
+  if (fn != NULL && c->tally != NULL) {
+    fqi_guest_arrive(c, &guest, false);
+  }
   void *ctx = c->notify_ctx;
   fqi_chan_settle(c);
   fqi_lock_release(&c->pop.lock);
@@ -2853,7 +2875,7 @@ FQI_API void fqi_chan_destroy(fq_chan *c) {
   fqi_lock_release(&c->pop.lock);
   fqi_lock_acquire(&c->push.lock); /* last, as who holds both locks lets go of it last */
   c->push.awaited = true;
-  while (c->push.inside + c->readers.count + c->writers.count + c->idlers.count > 0) {
+  while (c->push.inside + c->readers.count + c->writers.count + c->idlers.count + c->visited > 0) {
     fqi_cond_wait(&c->push.left, &c->push.lock, INT64_MAX);
   }
   fqi_lock_release(&c->push.lock);
@@ -3105,12 +3127,9 @@ struct fqi_worker {
   fq_pool *pool;
   void *ctx;            /* for the worker function */
   unsigned char *tasks; /* room for a batch */
+  size_t self;          /* its fqi_self: atomic */
   size_t held;          /* 1 until it has arrived */
-};
-
-struct fqi_guest {
-  fqi_thread thread;
-  fqi_guest *next;
+  bool runs;            /* tasks: it has a place */
 };
 
 /* FQ_OK; FQ_INVALID; FQ_DEADLOCK when this thread is in pred or fn and holds the locks. */
@@ -3118,13 +3137,12 @@ static fq_status fqi_pool_refuses(fq_pool *p) {
   if (p == NULL || p->workers == NULL) {
     return FQ_INVALID;
   }
-  bool walks = fqi_load(&p->walking) != 0 && fqi_thread_is_self(&p->walker); /* pairs with [P1] */
-  return walks ? FQ_DEADLOCK : FQ_OK;
+  return fqi_load(&p->walker) == fqi_self() ? FQ_DEADLOCK : FQ_OK; /* pairs with [P1] */
 }
 
 static fqi_worker *fqi_pool_self(fq_pool *p) {
   for (size_t i = 0; i < p->threads; i++) {
-    if (fqi_thread_is_self(&p->workers[i].thread)) {
+    if (fqi_load(&p->workers[i].self) == fqi_self()) { /* pairs with [P3] */
       return &p->workers[i];
     }
   }
@@ -3137,38 +3155,22 @@ static bool fqi_pool_inside(fq_pool *p) {
     return true;
   }
   bool found = false;
-  if (fqi_load(&p->visited) != 0) { /* pairs with [P2], which is this thread's own if it is one */
+  if (fqi_load(&p->queue.visited) != 0) { /* pairs with [P2], which is its own if it is a guest */
     fqi_lock_acquire(&p->queue.pop.lock);
-    for (const fqi_guest *g = p->guests; g != NULL && !found; g = g->next) {
-      found = fqi_thread_is_self(&g->thread);
+    for (const fqi_guest *g = p->queue.guests; g != NULL && !found; g = g->next) {
+      found = g->thread == fqi_self();
     }
     fqi_lock_release(&p->queue.pop.lock);
   }
   return found;
 }
 
-/* With both locks held: this thread is going to run callbacks, and has run them. */
-static void fqi_pool_admit(fq_pool *p, fqi_guest *guest) {
-  fqi_thread_self(&guest->thread);
-  guest->next = p->guests;
-  p->guests = guest;
-  fqi_store(&p->visited, p->visited + 1); /* [P2] */
-}
-
-static void fqi_pool_dismiss(fq_pool *p, const fqi_guest *guest) {
-  fqi_guest **at = &p->guests;
-  while (*at != guest) {
-    at = &(*at)->next;
-  }
-  *at = guest->next;
-  fqi_store(&p->visited, p->visited - 1);
-}
-
 static void fqi_pool_enter(fq_pool *p) { fqi_chan_enter(&p->queue); }
 
 /* Whether the idler w may go: at most min tasks run and max wait. */
 static bool fqi_pool_rests(const fq_pool *p, const fqi_waiter *w) {
-  return p->tally.held == 0 && p->tally.running <= w->min && p->queue.ring.count <= w->max;
+  return p->tally.held == 0 && p->queue.guests == NULL && p->tally.running <= w->min &&
+         p->queue.ring.count <= w->max;
 }
 
 /* Ends a step. The backlog's last task went to a worker that slept, to the taker, or was dropped;
@@ -3225,6 +3227,7 @@ static size_t fqi_pool_await(fqi_worker *worker, size_t n, size_t failed) {
   fqi_pool_enter(p);
   p->tally.held -= worker->held;
   worker->held = 0;
+  worker->runs = false;
   fqi_tally_end(&p->tally, n, failed);
   fqi_pool_drain(p);
   if (c->ring.count > 0 && fqi_tally_places(&p->tally) > 0) {
@@ -3239,6 +3242,7 @@ static size_t fqi_pool_await(fqi_worker *worker, size_t n, size_t failed) {
   if (waits) {
     (void)fqi_chan_sleep(c, &c->readers, w, INT64_MAX);
   }
+  worker->runs = w->count > 0;
   fqi_pool_call(p, w->emptied, p->config.on_empty);
   return w->count;
 }
@@ -3276,6 +3280,7 @@ static bool fqi_pool_arrive(fqi_worker *worker) {
   fqi_lock_acquire(&p->queue.pop.lock); /* held by name_init while it starts the threads */
   bool broken = p->broken;
   fqi_lock_release(&p->queue.pop.lock);
+  fqi_store(&worker->self, fqi_self()); /* [P3] */
   if (broken) {
     return false;
   }
@@ -3337,7 +3342,9 @@ static fq_status fqi_pool_alloc(fq_pool *p, size_t threads, size_t align) {
   for (size_t i = 0; i < threads; i++) {
     p->workers[i].pool = p;
     p->workers[i].tasks = memory + head + i * stride;
+    p->workers[i].self = 0;
     p->workers[i].held = 1;
+    p->workers[i].runs = false;
   }
   return FQ_OK;
 }
@@ -3370,7 +3377,7 @@ static fq_status fqi_pool_rest(fq_pool *p, size_t running, size_t waiting, int64
 /* How closely the account must be watched, after a change of it. */
 static void fqi_pool_watch(fq_pool *p) {
   const fq_config *config = &p->config;
-  p->tally.watched = p->tally.paused || p->tally.concurrency < p->threads ||
+  p->tally.watched = p->tally.paused || p->helpers > 0 || p->tally.concurrency < p->threads ||
                      config->on_saturated != NULL || config->on_empty != NULL ||
                      config->on_drain != NULL;
 }
@@ -3402,13 +3409,9 @@ static fq_status fqi_pool_start(fq_pool *p, size_t threads) {
 static void fqi_pool_saturated(void *ctx) {
   fq_pool *p = (fq_pool *)ctx;
   fqi_waiters wakes = {NULL, NULL, 0};
-  fqi_guest guest;
-  fqi_pool_enter(p);
-  fqi_pool_admit(p, &guest);
-  (void)fqi_pool_leave(p, NULL, &wakes);
   p->config.on_saturated(p->config.ctx);
   fqi_pool_enter(p);
-  fqi_pool_dismiss(p, &guest);
+  fqi_guest_depart(&p->queue);
   (void)fqi_pool_leave(p, NULL, &wakes);
 }
 
@@ -3457,7 +3460,7 @@ static void fqi_pool_finish(fq_pool *p, fq_ring *dropped, fqi_waiters *wakes) {
   p->queue.pop.count += dropped->count;
   p->tally.canceled += dropped->count;
   p->tally.held++;
-  fqi_pool_admit(p, &guest);
+  fqi_guest_arrive(&p->queue, &guest, false);
   fqi_pool_call(p, fqi_pool_leave(p, NULL, wakes), p->config.on_empty);
   for (size_t i = 0; i < dropped->count; i++) {
     fqi_tasks_done(&p->config, fqi_ring_place(dropped, i, dropped->item_size), FQ_CANCELED);
@@ -3466,7 +3469,7 @@ static void fqi_pool_finish(fq_pool *p, fq_ring *dropped, fqi_waiters *wakes) {
   fqi_pool_enter(p);
   p->tally.held--;
   fqi_pool_drain(p);
-  fqi_pool_dismiss(p, &guest);
+  fqi_guest_depart(&p->queue);
   (void)fqi_pool_leave(p, NULL, &later);
 }
 
@@ -3478,10 +3481,9 @@ FQI_API size_t fqi_pool_cancel_if(fq_pool *p, bool (*pred)(const void *task, voi
   fqi_waiters wakes = {NULL, NULL, 0};
   fq_ring dropped;
   fqi_pool_enter(p);
-  fqi_thread_self(&p->walker);
-  fqi_store(&p->walking, 1); /* [P1] */
+  fqi_store(&p->walker, fqi_self()); /* [P1] */
   fqi_tasks_drop(&p->queue.ring, &dropped, pred, arg);
-  fqi_store(&p->walking, 0);
+  fqi_store(&p->walker, 0);
   size_t n = dropped.count;
   (void)fqi_chan_serve_writers(&p->queue, &wakes);
   fqi_pool_finish(p, &dropped, &wakes);
@@ -3492,10 +3494,9 @@ FQI_API void fqi_pool_each(fq_pool *p, bool (*fn)(const void *task, void *arg), 
   if (fqi_pool_refuses(p) == FQ_OK && fn != NULL) {
     fqi_waiters wakes = {NULL, NULL, 0};
     fqi_pool_enter(p);
-    fqi_thread_self(&p->walker);
-    fqi_store(&p->walking, 1); /* [P1] */
+    fqi_store(&p->walker, fqi_self()); /* [P1] */
     fqi_tasks_each(&p->queue.ring, fn, arg);
-    fqi_store(&p->walking, 0);
+    fqi_store(&p->walker, 0);
     (void)fqi_pool_leave(p, NULL, &wakes);
   }
 }
@@ -3551,59 +3552,78 @@ FQI_API fqi_view fqi_pool_view(fq_pool *p) {
   if (view.stats.peak < p->queue.push.peak) {
     view.stats.peak = p->queue.push.peak;
   }
+  view.idle = view.idle && p->queue.guests == NULL;
   if (refused == FQ_OK) {
     (void)fqi_pool_leave(p, NULL, &wakes);
   }
   return view;
 }
 
-FQI_API bool fqi_pool_help(fq_pool *p) {
-  if (fqi_pool_refuses(p) != FQ_OK) {
+/* Runs the next task here, in its room, if one may start: in a place of its own, unless this thread
+ * is in a task and has one. */
+static bool fqi_pool_run_next(fq_pool *p, void *room, fqi_block *block) {
+  fq_chan *c = &p->queue;
+  fqi_worker *self = fqi_pool_self(p);
+  bool nested = self != NULL && self->runs;
+  fqi_waiters wakes = {NULL, NULL, 0}, later = {NULL, NULL, 0};
+  fqi_guest guest;
+  fqi_waiter w;
+  fqi_waiter_init(&w, NULL, room, 1, 1);
+  fqi_pool_enter(p);
+  for (const fqi_guest *g = c->guests; g != NULL; g = g->next) {
+    nested = nested || (g->thread == fqi_self() && g->runs);
+  }
+  if (c->ring.count > 0 && !p->tally.paused && (nested || fqi_tally_places(&p->tally) > 0)) {
+    fqi_chan_take(c, &w, &wakes);
+    fqi_tally_start(&p->tally, 1);
+    p->tally.busy -= nested;
+    p->helpers += !nested;
+    fqi_pool_watch(p);
+    fqi_guest_arrive(c, &guest, true);
+  }
+  (void)fqi_pool_leave(p, &w, &wakes);
+  if (w.count == 0) {
     return false;
   }
+  fqi_pool_call(p, w.emptied, p->config.on_empty);
+  int error = p->config.worker(room, self != NULL ? self->ctx : p->config.ctx);
+  fqi_tasks_done(&p->config, room, error);
+  if (block->memory != NULL) {
+    fqi_ring_free(&c->ring, block);
+    block->memory = NULL;
+  }
+  fqi_pool_enter(p);
+  p->tally.busy += nested;
+  p->helpers -= !nested;
+  fqi_pool_watch(p);
+  fqi_tally_end(&p->tally, 1, error != 0);
+  guest.runs = false;
+  fqi_pool_drain(p);
+  fqi_guest_depart(c);
+  (void)fqi_pool_leave(p, NULL, &later);
+  return true;
+}
+
+FQI_API bool fqi_pool_help(fq_pool *p) {
   union fqi_room {
     unsigned char bytes[256];
     long double number;
     void *pointer;
   } room;
-  fq_chan *c = &p->queue;
-  fqi_block block = {NULL, 0};
   void *task = &room;
-  if (c->ring.item_size > sizeof(room) || c->ring.item_align > FQI_ALIGNOF(union fqi_room)) {
-    task = fqi_alloc_aligned(&c->ring.allocator, c->ring.item_size, c->ring.item_align, &block);
-  }
-  if (task == NULL) {
+  fqi_block block = {NULL, 0};
+  if (fqi_pool_refuses(p) != FQ_OK) {
     return false;
   }
-  fqi_worker *self = fqi_pool_self(p);
-  bool inside = fqi_pool_inside(p);
-  fqi_waiters wakes = {NULL, NULL, 0}, later = {NULL, NULL, 0};
-  fqi_guest guest;
-  fqi_waiter w;
-  fqi_waiter_init(&w, NULL, task, 1, 1);
-  fqi_pool_enter(p);
-  if (c->ring.count > 0 && !p->tally.paused && (inside || fqi_tally_places(&p->tally) > 0)) {
-    fqi_chan_take(c, &w, &wakes);
-    fqi_tally_start(&p->tally, 1);
-    p->tally.busy -= inside;
-    fqi_pool_admit(p, &guest);
+  const fq_ring *ring = &p->queue.ring;
+  if (ring->item_size > sizeof(room) || ring->item_align > FQI_ALIGNOF(union fqi_room)) {
+    task = fqi_alloc_aligned(&ring->allocator, ring->item_size, ring->item_align, &block);
   }
-  (void)fqi_pool_leave(p, &w, &wakes);
-  if (w.count > 0) {
-    fqi_pool_call(p, w.emptied, p->config.on_empty);
-    int error = p->config.worker(task, self != NULL ? self->ctx : p->config.ctx);
-    fqi_tasks_done(&p->config, task, error);
-    fqi_pool_enter(p);
-    p->tally.busy += inside;
-    fqi_tally_end(&p->tally, 1, error != 0);
-    fqi_pool_drain(p);
-    fqi_pool_dismiss(p, &guest);
-    (void)fqi_pool_leave(p, NULL, &later);
-  }
+  bool ran = task != NULL && fqi_pool_run_next(p, task, &block);
   if (block.memory != NULL) {
-    fqi_free(&c->ring.allocator, block.memory, block.size);
+    fqi_ring_free(ring, &block);
   }
-  return w.count > 0;
+  return ran;
 }
 
 FQI_API fq_status fqi_pool_destroy(fq_pool *p, fq_how how) {
@@ -3632,8 +3652,9 @@ FQI_API fq_status fqi_pool_destroy(fq_pool *p, fq_how how) {
     fqi_thread_join(&p->workers[i].thread);
     fqi_waiter_close(&p->workers[i].waiter);
   }
-  fqi_free(&p->queue.ring.allocator, p->block.memory, p->block.size);
-  fqi_chan_destroy(&p->queue);
+  fq_allocator allocator = p->queue.ring.allocator;
+  fqi_chan_destroy(&p->queue); /* when the guests have left */
+  fqi_free(&allocator, p->block.memory, p->block.size);
   memset(p, 0, sizeof(*p));
   return FQ_OK;
 }

@@ -878,9 +878,7 @@ static inline void fqi_thread_join(fqi_thread *t) {
   sched_note("joined thread %d", t->id);
 }
 
-static inline void fqi_thread_self(fqi_thread *t) { t->id = sched.self; }
-
-static inline bool fqi_thread_is_self(const fqi_thread *t) { return t->id == sched.self; }
+static inline size_t fqi_self(void) { return (size_t)sched.self + 1; }
 
 /* --- Runs and drivers --- */
 

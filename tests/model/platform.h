@@ -94,9 +94,7 @@ static inline int fqi_thread_start(fqi_thread *t, void (*fn)(void *), void *arg,
 
 static inline void fqi_thread_join(fqi_thread *t) { (void)t; }
 
-static inline void fqi_thread_self(fqi_thread *t) { (void)t; }
-
-static inline bool fqi_thread_is_self(const fqi_thread *t) { return t == NULL; }
+static inline size_t fqi_self(void) { return 1; }
 
 static inline void fqi_thread_name(const char *name) { (void)name; }
 
