@@ -923,6 +923,7 @@ typedef struct fq_chan {
   size_t wanted; /* the least number of items that lets a waiting reader go; SIZE_MAX: none */
   fqi_waiters readers, writers;
   fqi_waiters idlers; /* threads that wait for a pool to be idle */
+  fqi_waiters wakes;  /* served in this step, and woken at its end */
   fqi_tally *tally;   /* the pool's whose workers are the readers; NULL in a channel */
   fqi_guest *guests;  /* threads that run callbacks of that pool and are no workers, */
   size_t visited;     /* and how many they are: atomic */
@@ -931,6 +932,13 @@ typedef struct fq_chan {
   fqi_side push, pop;
   unsigned char apart[FASTQ_CACHE_LINE];
 } fq_chan;
+
+/* What fqi_chan_look sees. */
+typedef struct fqi_chan_state {
+  size_t count, limit, producers, consumers;
+  int error;
+  bool closed;
+} fqi_chan_state;
 
 /* Reads the items of a channel as a stream; see name_next. Zero is the default of every member. */
 typedef struct fq_iter {
@@ -961,12 +969,8 @@ FQI_API size_t fqi_chan_push_n(fq_chan *c, const void *items, size_t n, int64_t 
 FQI_API size_t fqi_chan_pop_n(fq_chan *c, void *out, size_t min, size_t max, int64_t timeout,
                               fq_status *why);
 FQI_API void fqi_chan_fail(fq_chan *c, int error);
-FQI_API int fqi_chan_error(const fq_chan *c);
-FQI_API bool fqi_chan_closed(fq_chan *c);
-FQI_API size_t fqi_chan_count(fq_chan *c);
-FQI_API size_t fqi_chan_limit(fq_chan *c);
 FQI_API fq_status fqi_chan_set_limit(fq_chan *c, size_t limit);
-FQI_API void fqi_chan_waiting(fq_chan *c, size_t *producers, size_t *consumers);
+FQI_API fqi_chan_state fqi_chan_look(const fq_chan *c);
 FQI_API void fqi_chan_notify(fq_chan *c, void (*fn)(void *ctx), void *ctx);
 FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
 
@@ -1068,15 +1072,21 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
   }                                                                                                \
   FQI_FACE void name##_close(name *c_) { fqi_chan_fail(FQI_CHAN(c_), 0); }                         \
   FQI_FACE void name##_fail(name *c_, int error_) { fqi_chan_fail(FQI_CHAN(c_), error_); }         \
-  FQI_FACE int name##_error(const name *c_) { return fqi_chan_error(FQI_CCHAN(c_)); }              \
-  FQI_FACE bool name##_closed(name *c_) { return fqi_chan_closed(FQI_CHAN(c_)); }                  \
-  FQI_FACE size_t name##_count(name *c_) { return fqi_chan_count(FQI_CHAN(c_)); }                  \
-  FQI_FACE size_t name##_limit(name *c_) { return fqi_chan_limit(FQI_CHAN(c_)); }                  \
+  FQI_FACE int name##_error(const name *c_) { return fqi_chan_look(FQI_CCHAN(c_)).error; }         \
+  FQI_FACE bool name##_closed(name *c_) { return fqi_chan_look(FQI_CHAN(c_)).closed; }             \
+  FQI_FACE size_t name##_count(name *c_) { return fqi_chan_look(FQI_CHAN(c_)).count; }             \
+  FQI_FACE size_t name##_limit(name *c_) { return fqi_chan_look(FQI_CHAN(c_)).limit; }             \
   FQI_FACE fq_status name##_set_limit(name *c_, size_t limit_) {                                   \
     return fqi_chan_set_limit(FQI_CHAN(c_), limit_);                                               \
   }                                                                                                \
   FQI_FACE void name##_waiting(name *c_, size_t *producers_, size_t *consumers_) {                 \
-    fqi_chan_waiting(FQI_CHAN(c_), producers_, consumers_);                                        \
+    fqi_chan_state state_ = fqi_chan_look(FQI_CHAN(c_));                                           \
+    if (producers_ != NULL) {                                                                      \
+      *producers_ = state_.producers;                                                              \
+    }                                                                                              \
+    if (consumers_ != NULL) {                                                                      \
+      *consumers_ = state_.consumers;                                                              \
+    }                                                                                              \
   }                                                                                                \
   FQI_FACE void name##_notify(name *c_, void (*fn_)(void *ctx_), void *ctx_) {                     \
     fqi_chan_notify(FQI_CHAN(c_), fn_, ctx_);                                                      \
@@ -2405,10 +2415,9 @@ static bool fqi_waiter_park(fqi_waiter *w, int64_t deadline) {
   return woken;
 }
 
-/* Wakes all of them; no lock is held. The signal is sent under the waiter's own lock, because the
+/* Wakes all from w on; no lock is held. The signal is sent under the waiter's own lock, because the
  * waiter returns, and its stack goes, as soon as it can have that lock. */
-static void fqi_waiters_wake(fqi_waiters *wakes) {
-  fqi_waiter *w = wakes->head;
+static void fqi_waiters_wake(fqi_waiter *w) {
   while (w != NULL) {
     fqi_waiter *next = w->next;
     fqi_lock_acquire(&w->lock);
@@ -2472,7 +2481,7 @@ static void fqi_chan_hand_worker(fq_chan *c, fqi_waiter *w) {
 }
 
 /* Serves the waiting readers that have enough now; the last of them, or NULL. */
-static fqi_waiter *fqi_chan_serve_readers(fq_chan *c, fqi_waiters *wakes) {
+static fqi_waiter *fqi_chan_serve_readers(fq_chan *c) {
   fqi_waiter *last = NULL;
   for (fqi_waiter *w = c->readers.head, *next; w != NULL && c->ring.count > 0; w = next) {
     next = w->next;
@@ -2485,7 +2494,7 @@ static fqi_waiter *fqi_chan_serve_readers(fq_chan *c, fqi_waiters *wakes) {
       } else {
         fqi_chan_hand(c, w);
       }
-      fqi_waiter_serve(w, &c->readers, FQ_OK, wakes);
+      fqi_waiter_serve(w, &c->readers, FQ_OK, &c->wakes);
       last = w;
     }
   }
@@ -2494,7 +2503,7 @@ static fqi_waiter *fqi_chan_serve_readers(fq_chan *c, fqi_waiters *wakes) {
 }
 
 /* Lets waiting writers go on into the room there is; true when anything moved. */
-static bool fqi_chan_serve_writers(fq_chan *c, fqi_waiters *wakes) {
+static bool fqi_chan_serve_writers(fq_chan *c) {
   bool moved = false;
   fqi_waiter *w = c->writers.head;
   while (w != NULL && c->ring.count < c->limit) {
@@ -2503,7 +2512,7 @@ static bool fqi_chan_serve_writers(fq_chan *c, fqi_waiters *wakes) {
       fqi_chan_admit(c, w);
       moved = true;
       if (w->count == w->max || w->status != FQ_OK) {
-        fqi_waiter_serve(w, &c->writers, w->status, wakes);
+        fqi_waiter_serve(w, &c->writers, w->status, &c->wakes);
       }
     }
     w = next;
@@ -2512,18 +2521,18 @@ static bool fqi_chan_serve_writers(fq_chan *c, fqi_waiters *wakes) {
 }
 
 /* Gives a reader what is there, and what waiting writers add to it meanwhile. */
-static void fqi_chan_take(fq_chan *c, fqi_waiter *w, fqi_waiters *wakes) {
+static void fqi_chan_take(fq_chan *c, fqi_waiter *w) {
   do {
     fqi_chan_hand(c, w);
-  } while (fqi_chan_serve_writers(c, wakes) && w->count < w->max);
+  } while (fqi_chan_serve_writers(c) && w->count < w->max);
 }
 
 /* Takes a writer's items, and passes them on to waiting readers, as far as they fit. */
-static void fqi_chan_put(fq_chan *c, fqi_waiter *w, fqi_waiters *wakes) {
+static void fqi_chan_put(fq_chan *c, fqi_waiter *w) {
   do {
     fqi_chan_admit(c, w);
     if (c->ring.count >= c->wanted) {
-      (void)fqi_chan_serve_readers(c, wakes);
+      (void)fqi_chan_serve_readers(c);
     }
   } while (w->count < w->max && w->status == FQ_OK && c->ring.count < c->limit);
 }
@@ -2570,19 +2579,19 @@ static void fqi_guest_depart(fq_chan *c) {
 
 /* Ends what fqi_chan_enter began; then, without a lock, it wakes and notifies; a pool's notify ends
  * the visit that begins here. */
-static void fqi_chan_leave(fq_chan *c, fqi_waiters *wakes, bool notify) {
+static void fqi_chan_leave(fq_chan *c, bool notify) {
   fqi_guest guest;
   void (*fn)(void *ctx) = notify ? c->notify : NULL;
   if (fn != NULL && c->tally != NULL) {
     fqi_guest_arrive(c, &guest, false);
   }
   void *ctx = c->notify_ctx;
+  fqi_waiter *served = c->wakes.head;
+  c->wakes.head = c->wakes.tail = NULL;
   fqi_chan_settle(c);
   fqi_lock_release(&c->pop.lock);
   fqi_lock_release(&c->push.lock);
-  if (wakes != NULL) {
-    fqi_waiters_wake(wakes);
-  }
+  fqi_waiters_wake(served);
   if (fn != NULL) {
     fn(ctx);
   }
@@ -2748,7 +2757,6 @@ static bool fqi_chan_filled(const fq_chan *c, bool was_empty) {
 
 /* Runs a writer's call to its end, with both locks. */
 static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t deadline) {
-  fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
   fqi_chan_enter(c);
   bool was_empty = c->ring.count == 0;
@@ -2758,8 +2766,8 @@ static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t deadline) {
   if (c->closed) {
     w->status = FQ_CLOSED;
   } else {
-    (void)fqi_chan_serve_writers(c, &wakes);
-    fqi_chan_put(c, w, &wakes);
+    (void)fqi_chan_serve_writers(c);
+    fqi_chan_put(c, w);
     if (w->count == w->max || w->status != FQ_OK) {
       /* done */
     } else if (deadline == 0) {
@@ -2771,27 +2779,26 @@ static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t deadline) {
       waits = true;
     }
   }
-  fqi_chan_leave(c, &wakes, fqi_chan_filled(c, was_empty));
+  fqi_chan_leave(c, fqi_chan_filled(c, was_empty));
   if (!waits) {
     return;
   }
   if (!fqi_chan_sleep(c, &c->writers, w, deadline)) {
     w->status = w->finished ? w->status : FQ_TIMEOUT;
-    fqi_chan_leave(c, NULL, false);
+    fqi_chan_leave(c, false);
   }
   fqi_waiter_close(w);
 }
 
 /* Runs a reader's call to its end, with both locks. */
 static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t deadline) {
-  fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
   fqi_chan_enter(c);
   fqi_side_leave(&c->pop);
   if (w->min > c->limit) {
     w->status = FQ_INVALID;
   } else if (c->ring.count >= w->min || c->closed || deadline == 0) {
-    fqi_chan_take(c, w, &wakes);
+    fqi_chan_take(c, w);
     if (c->closed && (w->count < w->min || w->count == 0)) {
       w->status = FQ_CLOSED;
     } else if (w->count < w->min) {
@@ -2804,17 +2811,17 @@ static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t deadline) {
     c->wanted = fqi_min(c->wanted, w->min);
     waits = true;
   }
-  fqi_chan_leave(c, &wakes, false);
+  fqi_chan_leave(c, false);
   if (!waits) {
     return;
   }
   if (!fqi_chan_sleep(c, &c->readers, w, deadline)) {
     if (!w->finished) {
       fqi_chan_find_wanted(c);
-      fqi_chan_take(c, w, &wakes);
+      fqi_chan_take(c, w);
       w->status = FQ_TIMEOUT;
     }
-    fqi_chan_leave(c, &wakes, false);
+    fqi_chan_leave(c, false);
   }
   fqi_waiter_close(w);
 }
@@ -2958,18 +2965,18 @@ FQI_API fq_status fqi_chan_pop(fq_chan *c, void *out, int64_t timeout) {
 }
 
 /* Lets the readers go with what is there. */
-static void fqi_chan_release_readers(fq_chan *c, fqi_waiters *wakes) {
+static void fqi_chan_release_readers(fq_chan *c) {
   for (fqi_waiter *w = c->readers.head, *next; w != NULL; w = next) {
     next = w->next;
     if (!w->finished) {
       fqi_chan_hand(c, w);
-      fqi_waiter_serve(w, &c->readers, FQ_CLOSED, wakes);
+      fqi_waiter_serve(w, &c->readers, FQ_CLOSED, &c->wakes);
     }
   }
 }
 
 /* With both locks held: close, if it is not closed yet, and let everyone go; true: it was not. */
-static bool fqi_chan_shut(fq_chan *c, int error, fqi_waiters *wakes) {
+static bool fqi_chan_shut(fq_chan *c, int error) {
   if (c->closed) {
     return false;
   }
@@ -2979,83 +2986,43 @@ static bool fqi_chan_shut(fq_chan *c, int error, fqi_waiters *wakes) {
   for (fqi_waiter *w = c->writers.head, *next; w != NULL; w = next) {
     next = w->next;
     if (!w->finished) {
-      fqi_waiter_serve(w, &c->writers, FQ_CLOSED, wakes);
+      fqi_waiter_serve(w, &c->writers, FQ_CLOSED, &c->wakes);
     }
   }
   if (c->tally == NULL) { /* a pool lets its workers go itself, when all is done */
-    fqi_chan_release_readers(c, wakes);
+    fqi_chan_release_readers(c);
   }
   return true;
 }
 
 FQI_API void fqi_chan_fail(fq_chan *c, int error) {
-  fqi_waiters wakes = {NULL, NULL, 0};
   if (fqi_chan_ok(c)) {
     fqi_chan_enter(c);
-    bool first = fqi_chan_shut(c, error, &wakes);
-    fqi_chan_leave(c, &wakes, first);
+    bool first = fqi_chan_shut(c, error);
+    fqi_chan_leave(c, first);
   }
 }
 
-FQI_API bool fqi_chan_closed(fq_chan *c) {
+FQI_API fqi_chan_state fqi_chan_look(const fq_chan *constant) {
+  fqi_chan_state state;
+  fq_chan *c = (fq_chan *)(uintptr_t)constant; /* the locks are no part of the value */
   if (!fqi_chan_ok(c)) {
-    return true;
+    memset(&state, 0, sizeof(state));
+    state.closed = true;
+    return state;
   }
   fqi_chan_enter(c);
-  bool closed = c->closed;
-  fqi_chan_leave(c, NULL, false);
-  return closed;
-}
-
-FQI_API int fqi_chan_error(const fq_chan *constant) {
-  fq_chan *c = (fq_chan *)(uintptr_t)constant; /* the lock is not part of the value */
-  if (!fqi_chan_ok(c)) {
-    return 0;
-  }
-  fqi_chan_enter(c);
-  int error = c->error;
-  fqi_chan_leave(c, NULL, false);
-  return error;
-}
-
-FQI_API size_t fqi_chan_count(fq_chan *c) {
-  if (!fqi_chan_ok(c)) {
-    return 0;
-  }
-  fqi_chan_enter(c);
-  size_t count = c->ring.count;
-  fqi_chan_leave(c, NULL, false);
-  return count;
-}
-
-FQI_API size_t fqi_chan_limit(fq_chan *c) {
-  if (!fqi_chan_ok(c)) {
-    return 0;
-  }
-  fqi_chan_enter(c);
-  size_t limit = c->limit != SIZE_MAX ? c->limit : 0;
-  fqi_chan_leave(c, NULL, false);
-  return limit;
-}
-
-FQI_API void fqi_chan_waiting(fq_chan *c, size_t *producers, size_t *consumers) {
-  size_t writers = 0, readers = 0;
-  if (fqi_chan_ok(c)) {
-    fqi_chan_enter(c);
-    writers = c->writers.count;
-    readers = c->readers.count;
-    fqi_chan_leave(c, NULL, false);
-  }
-  if (producers != NULL) {
-    *producers = writers;
-  }
-  if (consumers != NULL) {
-    *consumers = readers;
-  }
+  state.count = c->ring.count;
+  state.limit = c->limit != SIZE_MAX ? c->limit : 0;
+  state.producers = c->writers.count;
+  state.consumers = c->readers.count;
+  state.error = c->error;
+  state.closed = c->closed;
+  fqi_chan_leave(c, false);
+  return state;
 }
 
 FQI_API fq_status fqi_chan_set_limit(fq_chan *c, size_t limit) {
-  fqi_waiters wakes = {NULL, NULL, 0};
   if (!fqi_chan_ok(c)) {
     return FQ_INVALID;
   }
@@ -3067,13 +3034,13 @@ FQI_API fq_status fqi_chan_set_limit(fq_chan *c, size_t limit) {
     for (fqi_waiter *w = c->readers.head, *next; w != NULL; w = next) {
       next = w->next;
       if (!w->finished && w->min > c->limit) {
-        fqi_waiter_serve(w, &c->readers, FQ_INVALID, &wakes);
+        fqi_waiter_serve(w, &c->readers, FQ_INVALID, &c->wakes);
       }
     }
     fqi_chan_find_wanted(c);
-    (void)fqi_chan_serve_writers(c, &wakes);
+    (void)fqi_chan_serve_writers(c);
   }
-  fqi_chan_leave(c, &wakes, was_empty && c->ring.count > 0);
+  fqi_chan_leave(c, was_empty && c->ring.count > 0);
   return status;
 }
 
@@ -3084,7 +3051,7 @@ FQI_API void fqi_chan_notify(fq_chan *c, void (*fn)(void *ctx), void *ctx) {
   fqi_chan_enter(c);
   c->notify = fn;
   c->notify_ctx = ctx;
-  fqi_chan_leave(c, NULL, c->ring.count > 0 || c->closed);
+  fqi_chan_leave(c, c->ring.count > 0 || c->closed);
 }
 
 FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out) {
@@ -3102,7 +3069,7 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out) {
     return true;
   }
   if (it->status == FQ_CLOSED) {
-    it->error = fqi_chan_error(c);
+    it->error = fqi_chan_look(c).error;
   }
   return false;
 }
@@ -3175,24 +3142,24 @@ static bool fqi_pool_rests(const fq_pool *p, const fqi_waiter *w) {
 
 /* Ends a step. The backlog's last task went to a worker that slept, to the taker, or was dropped;
  * whose it is to call on_empty is told so: true when it is the caller. */
-static bool fqi_pool_leave(fq_pool *p, fqi_waiter *taker, fqi_waiters *wakes) {
+static bool fqi_pool_leave(fq_pool *p, fqi_waiter *taker) {
   fq_chan *c = &p->queue;
-  fqi_waiter *last = fqi_chan_serve_readers(c, wakes);
+  fqi_waiter *last = fqi_chan_serve_readers(c);
   bool emptied = fqi_tally_empties(&p->tally, c->ring.count);
   taker = last != NULL ? last : taker;
   if (emptied && taker != NULL) {
     taker->emptied = true;
   }
   if (c->closed && c->ring.count == 0) {
-    fqi_chan_release_readers(c, wakes);
+    fqi_chan_release_readers(c);
   }
   for (fqi_waiter *w = c->idlers.head, *next; w != NULL; w = next) {
     next = w->next;
     if (!w->finished && fqi_pool_rests(p, w)) {
-      fqi_waiter_serve(w, &c->idlers, FQ_OK, wakes);
+      fqi_waiter_serve(w, &c->idlers, FQ_OK, &c->wakes);
     }
   }
-  fqi_chan_leave(c, wakes, false);
+  fqi_chan_leave(c, false);
   return emptied && taker == NULL;
 }
 
@@ -3206,9 +3173,8 @@ static void fqi_pool_call(const fq_pool *p, bool due, void (*fn)(void *ctx)) {
  * that has returned; and then it may be due again. */
 static void fqi_pool_drain(fq_pool *p) {
   while (p->config.on_drain != NULL && fqi_tally_drains(&p->tally, p->queue.ring.count)) {
-    fqi_waiters wakes = {NULL, NULL, 0};
     p->tally.held++;
-    (void)fqi_pool_leave(p, NULL, &wakes);
+    (void)fqi_pool_leave(p, NULL);
     p->config.on_drain(p->config.ctx);
     fqi_pool_enter(p);
     p->tally.held--;
@@ -3221,7 +3187,6 @@ static size_t fqi_pool_await(fqi_worker *worker, size_t n, size_t failed) {
   fq_pool *p = worker->pool;
   fq_chan *c = &p->queue;
   fqi_waiter *w = &worker->waiter;
-  fqi_waiters wakes = {NULL, NULL, 0};
   bool waits = false;
   fqi_waiter_init(w, NULL, worker->tasks, 1, p->config.batch);
   fqi_pool_enter(p);
@@ -3231,14 +3196,14 @@ static size_t fqi_pool_await(fqi_worker *worker, size_t n, size_t failed) {
   fqi_tally_end(&p->tally, n, failed);
   fqi_pool_drain(p);
   if (c->ring.count > 0 && fqi_tally_places(&p->tally) > 0) {
-    fqi_chan_take(c, w, &wakes);
+    fqi_chan_take(c, w);
     fqi_tally_start(&p->tally, w->count);
   } else if (c->ring.count > 0 || !c->closed) {
     fqi_waiter_link(w, &c->readers);
     c->wanted = 1;
     waits = true;
   }
-  (void)fqi_pool_leave(p, w, &wakes);
+  (void)fqi_pool_leave(p, w);
   if (waits) {
     (void)fqi_chan_sleep(c, &c->readers, w, INT64_MAX);
   }
@@ -3297,11 +3262,10 @@ static void fqi_pool_work(void *arg) {
   fqi_worker *worker = (fqi_worker *)arg;
   fq_pool *p = worker->pool;
   if (!fqi_pool_arrive(worker)) {
-    fqi_waiters wakes = {NULL, NULL, 0};
     fqi_pool_enter(p);
     p->tally.held--;
     p->broken = true;
-    (void)fqi_pool_leave(p, NULL, &wakes);
+    (void)fqi_pool_leave(p, NULL);
     return;
   }
   size_t n = fqi_pool_await(worker, 0, 0);
@@ -3353,7 +3317,6 @@ static fq_status fqi_pool_alloc(fq_pool *p, size_t threads, size_t align) {
 static fq_status fqi_pool_rest(fq_pool *p, size_t running, size_t waiting, int64_t timeout) {
   fq_chan *c = &p->queue;
   int64_t deadline = fqi_deadline(timeout);
-  fqi_waiters wakes = {NULL, NULL, 0};
   fqi_waiter w;
   fqi_waiter_init(&w, NULL, NULL, running, waiting);
   fqi_pool_enter(p);
@@ -3363,11 +3326,11 @@ static fq_status fqi_pool_rest(fq_pool *p, size_t running, size_t waiting, int64
   } else if (!fqi_pool_rests(p, &w)) {
     w.status = timeout == 0 ? FQ_TIMEOUT : FQ_SYSTEM;
   }
-  (void)fqi_pool_leave(p, NULL, &wakes);
+  (void)fqi_pool_leave(p, NULL);
   if (waits) {
     if (!fqi_chan_sleep(c, &c->idlers, &w, deadline)) {
       w.status = w.finished ? w.status : FQ_TIMEOUT;
-      fqi_chan_leave(c, NULL, false);
+      fqi_chan_leave(c, false);
     }
     fqi_waiter_close(&w);
   }
@@ -3408,11 +3371,10 @@ static fq_status fqi_pool_start(fq_pool *p, size_t threads) {
 /* The queue's notify: it has a backlog now. */
 static void fqi_pool_saturated(void *ctx) {
   fq_pool *p = (fq_pool *)ctx;
-  fqi_waiters wakes = {NULL, NULL, 0};
   p->config.on_saturated(p->config.ctx);
   fqi_pool_enter(p);
   fqi_guest_depart(&p->queue);
-  (void)fqi_pool_leave(p, NULL, &wakes);
+  (void)fqi_pool_leave(p, NULL);
 }
 
 FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size, size_t align,
@@ -3454,14 +3416,13 @@ FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size
 
 /* In a step, with the dropped tasks out of the queue: ends it, calls done for each, and has them
  * counted as ended. */
-static void fqi_pool_finish(fq_pool *p, fq_ring *dropped, fqi_waiters *wakes) {
-  fqi_waiters later = {NULL, NULL, 0};
+static void fqi_pool_finish(fq_pool *p, fq_ring *dropped) {
   fqi_guest guest;
   p->queue.pop.count += dropped->count;
   p->tally.canceled += dropped->count;
   p->tally.held++;
   fqi_guest_arrive(&p->queue, &guest, false);
-  fqi_pool_call(p, fqi_pool_leave(p, NULL, wakes), p->config.on_empty);
+  fqi_pool_call(p, fqi_pool_leave(p, NULL), p->config.on_empty);
   for (size_t i = 0; i < dropped->count; i++) {
     fqi_tasks_done(&p->config, fqi_ring_place(dropped, i, dropped->item_size), FQ_CANCELED);
   }
@@ -3470,7 +3431,7 @@ static void fqi_pool_finish(fq_pool *p, fq_ring *dropped, fqi_waiters *wakes) {
   p->tally.held--;
   fqi_pool_drain(p);
   fqi_guest_depart(&p->queue);
-  (void)fqi_pool_leave(p, NULL, &later);
+  (void)fqi_pool_leave(p, NULL);
 }
 
 FQI_API size_t fqi_pool_cancel_if(fq_pool *p, bool (*pred)(const void *task, void *arg),
@@ -3478,34 +3439,31 @@ FQI_API size_t fqi_pool_cancel_if(fq_pool *p, bool (*pred)(const void *task, voi
   if (fqi_pool_refuses(p) != FQ_OK) {
     return 0;
   }
-  fqi_waiters wakes = {NULL, NULL, 0};
   fq_ring dropped;
   fqi_pool_enter(p);
   fqi_store(&p->walker, fqi_self()); /* [P1] */
   fqi_tasks_drop(&p->queue.ring, &dropped, pred, arg);
   fqi_store(&p->walker, 0);
   size_t n = dropped.count;
-  (void)fqi_chan_serve_writers(&p->queue, &wakes);
-  fqi_pool_finish(p, &dropped, &wakes);
+  (void)fqi_chan_serve_writers(&p->queue);
+  fqi_pool_finish(p, &dropped);
   return n;
 }
 
 FQI_API void fqi_pool_each(fq_pool *p, bool (*fn)(const void *task, void *arg), void *arg) {
   if (fqi_pool_refuses(p) == FQ_OK && fn != NULL) {
-    fqi_waiters wakes = {NULL, NULL, 0};
     fqi_pool_enter(p);
     fqi_store(&p->walker, fqi_self()); /* [P1] */
     fqi_tasks_each(&p->queue.ring, fn, arg);
     fqi_store(&p->walker, 0);
-    (void)fqi_pool_leave(p, NULL, &wakes);
+    (void)fqi_pool_leave(p, NULL);
   }
 }
 
 /* The end of a step that may let many tasks start or many threads go. */
 static void fqi_pool_change(fq_pool *p) {
-  fqi_waiters wakes = {NULL, NULL, 0};
   fqi_pool_watch(p);
-  (void)fqi_pool_leave(p, NULL, &wakes);
+  (void)fqi_pool_leave(p, NULL);
 }
 
 FQI_API void fqi_pool_pause(fq_pool *p, bool paused) {
@@ -3531,10 +3489,9 @@ FQI_API fq_status fqi_pool_set_concurrency(fq_pool *p, size_t concurrency) {
 
 FQI_API void fqi_pool_close(fq_pool *p) {
   if (fqi_pool_refuses(p) == FQ_OK) {
-    fqi_waiters wakes = {NULL, NULL, 0};
     fqi_pool_enter(p);
-    (void)fqi_chan_shut(&p->queue, 0, &wakes);
-    (void)fqi_pool_leave(p, NULL, &wakes);
+    (void)fqi_chan_shut(&p->queue, 0);
+    (void)fqi_pool_leave(p, NULL);
   }
 }
 
@@ -3544,7 +3501,6 @@ FQI_API fqi_view fqi_pool_view(fq_pool *p) {
   if (refused == FQ_INVALID) {
     return fqi_tally_view(&none, 0);
   }
-  fqi_waiters wakes = {NULL, NULL, 0};
   if (refused == FQ_OK) {
     fqi_pool_enter(p);
   }
@@ -3554,7 +3510,7 @@ FQI_API fqi_view fqi_pool_view(fq_pool *p) {
   }
   view.idle = view.idle && p->queue.guests == NULL;
   if (refused == FQ_OK) {
-    (void)fqi_pool_leave(p, NULL, &wakes);
+    (void)fqi_pool_leave(p, NULL);
   }
   return view;
 }
@@ -3565,7 +3521,6 @@ static bool fqi_pool_run_next(fq_pool *p, void *room, fqi_block *block) {
   fq_chan *c = &p->queue;
   fqi_worker *self = fqi_pool_self(p);
   bool nested = self != NULL && self->runs;
-  fqi_waiters wakes = {NULL, NULL, 0}, later = {NULL, NULL, 0};
   fqi_guest guest;
   fqi_waiter w;
   fqi_waiter_init(&w, NULL, room, 1, 1);
@@ -3574,14 +3529,14 @@ static bool fqi_pool_run_next(fq_pool *p, void *room, fqi_block *block) {
     nested = nested || (g->thread == fqi_self() && g->runs);
   }
   if (c->ring.count > 0 && !p->tally.paused && (nested || fqi_tally_places(&p->tally) > 0)) {
-    fqi_chan_take(c, &w, &wakes);
+    fqi_chan_take(c, &w);
     fqi_tally_start(&p->tally, 1);
     p->tally.busy -= nested;
     p->helpers += !nested;
     fqi_pool_watch(p);
     fqi_guest_arrive(c, &guest, true);
   }
-  (void)fqi_pool_leave(p, &w, &wakes);
+  (void)fqi_pool_leave(p, &w);
   if (w.count == 0) {
     return false;
   }
@@ -3600,7 +3555,7 @@ static bool fqi_pool_run_next(fq_pool *p, void *room, fqi_block *block) {
   guest.runs = false;
   fqi_pool_drain(p);
   fqi_guest_depart(c);
-  (void)fqi_pool_leave(p, NULL, &later);
+  (void)fqi_pool_leave(p, NULL);
   return true;
 }
 
@@ -3636,17 +3591,16 @@ FQI_API fq_status fqi_pool_destroy(fq_pool *p, fq_how how) {
   if (fqi_pool_refuses(p) != FQ_OK || fqi_pool_inside(p)) {
     return FQ_DEADLOCK;
   }
-  fqi_waiters wakes = {NULL, NULL, 0};
   fq_ring dropped;
   fqi_pool_enter(p);
-  (void)fqi_chan_shut(&p->queue, 0, &wakes);
+  (void)fqi_chan_shut(&p->queue, 0);
   p->ending = true;
   p->tally.paused = false;
   if (how == FQ_CANCEL) {
     fqi_tasks_steal(&p->queue.ring, &dropped);
-    fqi_pool_finish(p, &dropped, &wakes);
+    fqi_pool_finish(p, &dropped);
   } else {
-    (void)fqi_pool_leave(p, NULL, &wakes);
+    (void)fqi_pool_leave(p, NULL);
   }
   for (size_t i = 0; i < p->threads; i++) {
     fqi_thread_join(&p->workers[i].thread);
@@ -3735,7 +3689,7 @@ FQI_API void fq_group_done(fq_group *g) {
     }
   }
   fqi_lock_release(&g->lock);
-  fqi_waiters_wake(&wakes);
+  fqi_waiters_wake(wakes.head);
 }
 
 FQI_API fq_status fq_group_wait(fq_group *g, int64_t timeout) {
