@@ -39,19 +39,22 @@
  * CONTENTS (search for the mark)
  *     @@platform   attributes, size arithmetic, atomics, clock, lock, condition, thread
  *     @@status     fq_status, timeouts, fq_allocator
- *     @@ring       FQ_RING(name, T)    one thread, or your own lock
- *     @@tasks      what the next and the last part share: fq_config, fq_stats, the common verbs
- *     @@dispatch   FQ_DISPATCH(name, T)  a function run on every task, on your own event loop
- *     @@chan       FQ_CHAN(name, T)    threads that wait for each other
- *     @@pool       FQ_POOL(name, T)    a function run on every task by worker threads
- *     @@more       fq_group: wait for some of the tasks; fq_jobs: a ready pool of functions
+ *     @@ring       FQ_RING(name, T)      one thread, or your own lock
+ *     @@tasks      fq_config, fq_stats and the verbs that dispatch and pool share
+ *     @@dispatch   FQ_DISPATCH(name, T)  a function run on every task by your own event loop
+ *     @@chan       FQ_CHAN(name, T)      threads that wait for each other
+ *     @@pool       FQ_POOL(name, T)      a function run on every task by worker threads
+ *     @@group      fq_group: wait for some of the tasks; fq_jobs: a ready pool of functions
  *   Each mark stands twice: at the interface, and at the implementation further down.
  *
  * WHICH QUEUE?
- *     who uses it                                   take      when full           memory
- *     one thread, or threads under your own lock    FQ_RING   grows, or FQ_FULL   grows, or yours
- *     threads that wait for items or for room       FQ_CHAN   the pusher waits    bounded, or grows
- *     "run this function on each of these"          FQ_POOL   the pusher waits    queue + threads
+ *     who uses it                                   take         when full          memory
+ *     one thread, or threads under your own lock    FQ_RING      grows, or FQ_FULL  grows, or yours
+ *     threads that wait for items or for room       FQ_CHAN      the pusher waits   bounded, or grows
+ *     "run this function on each of these", on
+ *       worker threads                              FQ_POOL      the pusher waits   queue + threads
+ *       one thread, an event loop                   FQ_DISPATCH  FQ_FULL            queue + slots
+ *     "run these functions", on worker threads      fq_jobs      the pusher waits   queue + threads
  *
  * HOW THE CALLS READ
  *   FQ_RING(jobs, struct job); stands at file scope and makes the type jobs and the functions
@@ -71,7 +74,8 @@
  * CONFIGURATION (define before the #include)
  *     FASTQ_IMPLEMENTATION    compile the functions here; in exactly one unit of the program
  *     FASTQ_STATIC            compile them here as static functions: a private copy for this unit
- *     FASTQ_NO_THREADS        leave out FQ_CHAN and FQ_POOL; nothing of the system is needed then
+ *     FASTQ_NO_THREADS        leave out FQ_CHAN, FQ_POOL, fq_group and fq_jobs; nothing of the system
+ *                               is needed then
  *     FASTQ_MALLOC(n) and     where memory comes from when no fq_allocator is given; both or
  *     FASTQ_FREE(p)             neither, in the unit with the implementation; aligned as malloc's
  *     FASTQ_CACHE_LINE        bytes that two threads should not share (64); the same in every unit
@@ -1171,7 +1175,8 @@ FQI_API fqi_view fqi_pool_view(fq_pool *p);
  *   Threads   any number may wait */
 
 /* name_help: run the next task here, worker and done, if one may start. Inside a callback it runs in
- * the place of the task that calls: so a task can wait for others without holding up the pool.
+ * the place of the task that calls: so a task can wait for others without holding up the pool. On a
+ * thread that is no worker, the worker function gets the config's ctx.
  *   Returns   true when it ran one; false when none waits, or none may start, or no memory for it
  *   Allocates room for the task, if it has more than 256 bytes */
 
@@ -1215,7 +1220,7 @@ FQI_API fqi_view fqi_pool_view(fq_pool *p);
   FQI_TASKS_FACE(name, T, fqi_pool, FQI_POOL)
 
 /* -------------------------------------------------------------------------------------------- */
-/* @@more: interface                                                                            */
+/* @@group: interface                                                                           */
 /* -------------------------------------------------------------------------------------------- */
 
 /* fq_group: waits for some of the tasks: add before the push, done at the end of the task, wait. It
@@ -3647,7 +3652,7 @@ FQI_API fq_status fqi_pool_wait(fq_pool *p, size_t waiting, int64_t timeout) {
 }
 
 /* -------------------------------------------------------------------------------------------- */
-/* @@more: implementation                                                                       */
+/* @@group: implementation                                                                      */
 /* -------------------------------------------------------------------------------------------- */
 
 FQI_API fq_status fq_group_init(fq_group *g) {
