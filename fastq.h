@@ -1,8 +1,9 @@
 /* fastq.h - fast first-in-first-out work queues in one C header.       version 0.1.0, MIT licence
  *
- * A ring for one thread, a channel for threads that wait for each other, and a function run on every
- * task with bounded concurrency, by an event loop or by a pool of threads. No priority, no sorting,
- * no scheduler: first in, first out. C11 and later, C++17 and later; nothing but the C library and the system.
+ * A ring for one thread, a channel for threads that wait for each other, and a function run on
+ * every task with bounded concurrency, by an event loop or by a pool of threads. No priority, no
+ * sorting, no scheduler: first in, first out. C11 and later, C++17 and later; nothing but the C
+ * library and the system.
  *
  * Copy this file into your project. In exactly one .c file, before any other #include:
  *
@@ -50,7 +51,7 @@
  * WHICH QUEUE?
  *     who uses it                                   take         when full          memory
  *     one thread, or threads under your own lock    FQ_RING      grows, or FQ_FULL  grows, or yours
- *     threads that wait for items or for room       FQ_CHAN      the pusher waits   bounded, or grows
+ *     threads that wait for items or for room       FQ_CHAN      the pusher waits   limit, or grows
  *     "run this function on each of these", on
  *       worker threads                              FQ_POOL      the pusher waits   queue + threads
  *       one thread, an event loop                   FQ_DISPATCH  FQ_FULL            queue + slots
@@ -74,8 +75,8 @@
  * CONFIGURATION (define before the #include)
  *     FASTQ_IMPLEMENTATION    compile the functions here; in exactly one unit of the program
  *     FASTQ_STATIC            compile them here as static functions: a private copy for this unit
- *     FASTQ_NO_THREADS        leave out FQ_CHAN, FQ_POOL, fq_group and fq_jobs; nothing of the system
- *                               is needed then
+ *     FASTQ_NO_THREADS        leave out FQ_CHAN, FQ_POOL, fq_group and fq_jobs: nothing of the
+ *                               system is needed then
  *     FASTQ_MALLOC(n) and     where memory comes from when no fq_allocator is given; both or
  *     FASTQ_FREE(p)             neither, in the unit with the implementation; aligned as malloc's
  *     FASTQ_CACHE_LINE        bytes that two threads should not share (64); the same in every unit
@@ -747,8 +748,8 @@ typedef struct fqi_view {
 /* FQ_DISPATCH(name, T): bounded concurrency on your own event loop, without threads.
  *
  * A push starts the worker at once while fewer than concurrency tasks run. A worker that is not
- * finished when it returns (it has begun a read, set a timer) keeps name_id, returns FQ_PENDING, and
- * the program calls name_complete later. Inside a callback, pushes and completions only queue: the
+ * finished when it returns (it has begun a read, set a timer) keeps name_id, returns FQ_PENDING,
+ * and the program calls name_complete later. Inside a callback, pushes and completions only queue: the
  * outermost call goes on with them, so nothing recurses however many tasks finish at once.
  *
  * What users of such queues in JavaScript know, and what is different here on purpose:
@@ -769,7 +770,8 @@ typedef struct fqi_view {
  *     drain              on_drain                 once per busy period, after the last done
  *     drained()          name_wait of FQ_POOL     here: on_drain, or name_idle in the loop
  *
- * Threads: one at a time. Blocks: never. Allocates: when the backlog grows, and where it says so. */
+ * Threads: one at a time. Blocks: never. Allocates: when the backlog grows, and where it says
+ * so. */
 
 typedef uint64_t fq_id; /* of a running task: no other task of the dispatch ever has the same */
 
@@ -808,8 +810,8 @@ FQI_API fqi_view fqi_dispatch_view(const fq_dispatch *d);
 
 /* name_init: an open dispatch with nothing to do.
  *   config    is copied; what ctx and the allocator's ctx point to must outlive the dispatch
- *   Returns   FQ_OK; FQ_NOMEM; FQ_INVALID for NULL, no worker, a concurrency of 0 or above 16777214,
- *             or sizes that overflow
+ *   Returns   FQ_OK; FQ_NOMEM; FQ_INVALID for NULL, no worker, a concurrency of 0 or above
+ *             16777215, or sizes that overflow
  *   Allocates room for limit waiting and concurrency running tasks */
 
 /* name_destroy: drop what waits, as name_cancel_if does, then free all. Again is fine.
@@ -1111,10 +1113,10 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
  *
  * worker and done run on the workers, done(FQ_CANCELED) and the state callbacks on the thread whose
  * call brought it about. State callbacks of different threads may overlap, but on_empty has
- * returned before the task that emptied the backlog starts, and on_drain before name_wait does. With
- * one of them set, each push and each task takes a little longer. In a callback of the pool (of
- * name_help too) name_wait, name_wait_running and name_destroy say FQ_DEADLOCK, and so does a push
- * that would have to wait for room.
+ * returned before the task that emptied the backlog starts, and on_drain before name_wait does.
+ * With one of them set, each push and each task takes a little longer. In a callback of the pool
+ * name_wait, name_wait_running and name_destroy say FQ_DEADLOCK, and so does a push that would have
+ * to wait for room.
  *
  * Threads: any. The workers have all asynchronous signals blocked. After fork the child has no
  * workers: it may only exec or _exit. Allocates: at name_init, when an unbounded queue grows, and
@@ -1174,9 +1176,9 @@ FQI_API fqi_view fqi_pool_view(fq_pool *p);
  *   Returns   FQ_OK; FQ_TIMEOUT; FQ_DEADLOCK in a callback of this pool; FQ_SYSTEM; FQ_INVALID
  *   Threads   any number may wait */
 
-/* name_help: run the next task here, worker and done, if one may start. Inside a callback it runs in
- * the place of the task that calls: so a task can wait for others without holding up the pool. On a
- * thread that is no worker, the worker function gets the config's ctx.
+/* name_help: run the next task here, worker and done, if one may start. Inside a task it runs in the
+ * place of that task, so a task can wait for others without holding up the pool. On a thread that
+ * is no worker, the worker function gets the config's ctx.
  *   Returns   true when it ran one; false when none waits, or none may start, or no memory for it
  *   Allocates room for the task, if it has more than 256 bytes */
 
@@ -1244,8 +1246,9 @@ FQI_API fq_status fq_group_init(fq_group *g);
 FQI_API void fq_group_add(fq_group *g, size_t n);
 FQI_API void fq_group_done(fq_group *g);
 
-/* fq_group_wait: until as many are done as were added, if only for a moment; at once if so. A worker
- * that waits for tasks of its own pool needs a free worker for them: name_help runs them instead.
+/* fq_group_wait: until as many are done as were added, if only for a moment; at once if so. A
+ * worker that waits for tasks of its own pool needs a free worker for them: name_help runs them
+ * instead.
  *   Returns   FQ_OK; FQ_TIMEOUT; FQ_SYSTEM; FQ_INVALID */
 FQI_API fq_status fq_group_wait(fq_group *g, int64_t timeout);
 
