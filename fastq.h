@@ -647,29 +647,26 @@ FQI_INLINE void fqi_ring_release(fq_ring *r, size_t n) {
  *   on_drain       nothing is queued and nothing runs: once per busy period, after the last done */
 
 typedef struct fq_config {
-  int (*worker)(void *task, void *ctx);           /* required; 0, an error code of its own, or */
-                                                  /*   FQ_PENDING (dispatch only) */
+  int (*worker)(void *task, void *ctx);           /* returns 0, an error code, or FQ_PENDING */
   void (*done)(void *task, int error, void *ctx); /* error: the worker's, or FQ_CANCELED */
   void *ctx;                                      /* for all the callbacks */
   size_t concurrency; /* tasks that run at once: dispatch 1 or more; pool 0 = threads */
-  size_t limit;       /* waiting tasks at most; 0 = unbounded */
+  size_t limit;       /* tasks that wait at most; 0 = unbounded */
   void (*on_saturated)(void *ctx);
   void (*on_empty)(void *ctx);
   void (*on_drain)(void *ctx);
   const fq_allocator *allocator; /* NULL = FASTQ_MALLOC */
 
-  /* For a pool only. */
-  size_t threads; /* 0 = one per CPU */
-  size_t batch;   /* tasks a worker takes at once; 0 = 1. More is faster for tiny tasks, but while
-                        one of them runs, the others of its batch wait for it */
-  size_t
-      stack_size; /* bytes for each worker, rounded up to what the system needs; 0 = its default */
-  const char
-      *name; /* of the worker threads, for debuggers: where the system can, as much as fits */
-  int (*thread_start)(size_t index, void *ctx,
-                      void **thread_ctx); /* first on each worker: what it */
-  /* stores, instead of ctx, is the ctx of worker there; not 0 fails name_init */
-  void (*thread_stop)(size_t index, void *thread_ctx); /* last on each worker that started */
+  /* For a pool only. A larger batch is faster for tiny tasks, but while one of its tasks runs, the
+   * others wait for it. What thread_start stores in *thread_ctx is the ctx of worker on its thread
+   * (otherwise the ctx above); anything but 0 from it fails name_init. thread_stop is the last that
+   * runs on each thread whose thread_start returned 0. */
+  size_t threads;    /* 0 = one per CPU */
+  size_t batch;      /* tasks a worker takes at once; 0 = 1 */
+  size_t stack_size; /* bytes for each thread, or more if the system demands; 0 = its default */
+  const char *name;  /* of the threads, for debuggers, cut to what the system takes; NULL = none */
+  int (*thread_start)(size_t index, void *ctx, void **thread_ctx);
+  void (*thread_stop)(size_t index, void *thread_ctx);
 } fq_config;
 
 /* One consistent look. submitted = completed + canceled + running + waiting. */
@@ -749,8 +746,8 @@ typedef struct fqi_view {
  *
  * A push starts the worker at once while fewer than concurrency tasks run. A worker that is not
  * finished when it returns (it has begun a read, set a timer) keeps name_id, returns FQ_PENDING,
- * and the program calls name_complete later. Inside a callback, pushes and completions only queue: the
- * outermost call goes on with them, so nothing recurses however many tasks finish at once.
+ * and the program calls name_complete later. Inside a callback, pushes and completions only queue:
+ * the outermost call goes on with them, so nothing recurses however many tasks finish at once.
  *
  * What users of such queues in JavaScript know, and what is different here on purpose:
  *     JavaScript         here                     different
@@ -1176,9 +1173,9 @@ FQI_API fqi_view fqi_pool_view(fq_pool *p);
  *   Returns   FQ_OK; FQ_TIMEOUT; FQ_DEADLOCK in a callback of this pool; FQ_SYSTEM; FQ_INVALID
  *   Threads   any number may wait */
 
-/* name_help: run the next task here, worker and done, if one may start. Inside a task it runs in the
- * place of that task, so a task can wait for others without holding up the pool. On a thread that
- * is no worker, the worker function gets the config's ctx.
+/* name_help: run the next task here, worker and done, if one may start. Inside a task it runs in
+ * the place of that task, so a task can wait for others without holding up the pool. On a thread
+ * that is no worker, the worker function gets the config's ctx.
  *   Returns   true when it ran one; false when none waits, or none may start, or no memory for it
  *   Allocates room for the task, if it has more than 256 bytes */
 
@@ -1252,8 +1249,8 @@ FQI_API void fq_group_done(fq_group *g);
  *   Returns   FQ_OK; FQ_TIMEOUT; FQ_SYSTEM; FQ_INVALID */
 FQI_API fq_status fq_group_wait(fq_group *g, int64_t timeout);
 
-/* fq_group_destroy: whoever waited may do it, though the last fq_group_done has not returned yet. No
- * thread may wait any more. Again is fine. */
+/* fq_group_destroy: whoever waited may do it, though the last fq_group_done has not returned yet.
+ * No thread may wait any more. Again is fine. */
 FQI_API void fq_group_destroy(fq_group *g);
 
 /* fq_jobs: a pool for "run this function": its tasks are functions with an argument. All of FQ_POOL
@@ -1828,8 +1825,8 @@ static void fqi_tally_end(fqi_tally *t, size_t n, size_t failed) {
   t->failed += failed;
 }
 
-/* Whether on_saturated, on_empty, on_drain is due, with so many tasks waiting; each of these says so
- * once. A task that only waits for a place that is free is no backlog. */
+/* Whether on_saturated, on_empty, on_drain is due, with so many tasks waiting; each of these says
+ * so once. A task that only waits for a place that is free is no backlog. */
 static bool fqi_tally_saturates(fqi_tally *t, size_t waiting) {
   size_t places = fqi_tally_places(t);
   if (waiting > places && waiting - places > t->peak) {
@@ -3086,10 +3083,10 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out) {
 /* @@pool: implementation                                                                       */
 /* -------------------------------------------------------------------------------------------- */
 
-/* The queue is a channel whose readers are the workers, and both its locks are the pool's: a step is
- * what happens between fqi_pool_enter and fqi_pool_leave. At the end of each step no worker sleeps
- * that could start a task, none of a closed pool that has nothing left to do, and no thread that
- * waits for what has come about. The account is under pop.lock, so that as long as nothing is
+/* The queue is a channel whose readers are the workers, and both its locks are the pool's: a step
+ * is what happens between fqi_pool_enter and fqi_pool_leave. At the end of each step no worker
+ * sleeps that could start a task, none of a closed pool that has nothing left to do, and no thread
+ * that waits for what has come about. The account is under pop.lock, so that as long as nothing is
  * watched (no state callbacks, not paused, concurrency for all) a worker reports its finished tasks
  * and takes the next ones in one step under that lock alone.
  *

@@ -31,6 +31,8 @@ struct book {
   bool limited, ends; /* the queue may be full; the pool may be closed */
   bool in_order;    /* done must come in the order of the numbers; only number 0 runs, or all do */
   atomic_bool gate; /* open? */
+  atomic_size_t opened;           /* tasks with a lower number may go on */
+  atomic_size_t at_once, at_most; /* tasks that run now, and how many may, if that is not 0 */
   atomic_size_t started, ended, canceled, children;
   atomic_uchar ran[MAX_JOBS], done[MAX_JOBS];
 };
@@ -46,6 +48,8 @@ static inline int book_work(void *task, void *ctx) {
   if (CHECK(job->number < MAX_JOBS)) {
     CHECK(atomic_exchange(&book->ran[job->number], 1) == 0);
   }
+  size_t at_once = atomic_fetch_add(&book->at_once, 1) + 1, at_most = atomic_load(&book->at_most);
+  CHECK(at_most == 0 || at_once <= at_most);
   atomic_fetch_add(&book->started, 1);
   if (job->act != NULL) {
     job->act(book, job);
@@ -69,14 +73,15 @@ static inline void book_done(void *task, int error, void *ctx) {
   if (ran && job->after != NULL) {
     job->after(book, job);
   }
+  atomic_fetch_sub(&book->at_once, ran ? 1 : 0);
   atomic_fetch_add(ran ? &book->ended : &book->canceled, 1);
 }
 
 /* A pool that does these jobs; what else it is like stands in config. */
 static inline bool book_start(struct book *book, jobs *pool, fq_config config) {
   book_open(book, pool);
-  config.worker = book_work;
-  config.done = book_done;
+  config.worker = config.worker != NULL ? config.worker : book_work;
+  config.done = config.done != NULL ? config.done : book_done;
   config.ctx = book;
   return CHECK(jobs_init(pool, &config) == FQ_OK);
 }
@@ -96,6 +101,10 @@ static inline void book_check(struct book *book, size_t accepted) {
 static inline void stop_at_gate(struct book *book, const struct job *job) {
   (void)job;
   UNTIL(atomic_load(&book->gate));
+}
+
+static inline void stop_until_opened(struct book *book, const struct job *job) {
+  UNTIL(atomic_load(&book->opened) > job->number);
 }
 
 /* The queue is full when the gate opens: a push that does not say so tells that destroy has
