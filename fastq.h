@@ -675,7 +675,7 @@ typedef struct fq_stats {
   uint64_t completed; /* ran to their end; */
   uint64_t failed;    /*   with an error other than 0, among these */
   uint64_t canceled;  /* dropped before they ran */
-  uint64_t peak;      /* the longest the backlog has been */
+  uint64_t peak;      /* the longest backlog; a pool's may count tasks on their way to a worker */
 } fq_stats;
 
 /* The account. Whoever drives it holds what guards it. */
@@ -3164,7 +3164,7 @@ static bool fqi_pool_leave(fq_pool *p, fqi_waiter *taker) {
       fqi_waiter_serve(w, &c->idlers, FQ_OK, &c->wakes);
     }
   }
-  fqi_chan_leave(c, false);
+  fqi_chan_leave(c, fqi_tally_saturates(&p->tally, c->ring.count));
   return emptied && taker == NULL;
 }
 
