@@ -602,13 +602,13 @@ FQI_INLINE void fqi_ring_release(fq_ring *r, size_t n) {
   FQI_FACE fq_status name##_pop(name *r_, T *out_) {                                               \
     return fqi_ring_pop(FQI_RING(r_), out_, sizeof(T));                                            \
   }                                                                                                \
-  FQI_FACE size_t name##_push_n(name *r_, const T *items_, size_t n_) {                            \
+  FQI_FACE size_t name##_push_n(name *r_, T const *items_, size_t n_) {                            \
     return fqi_ring_push_n(FQI_RING(r_), items_, n_, sizeof(T));                                   \
   }                                                                                                \
-  FQI_FACE size_t name##_push_front_n(name *r_, const T *items_, size_t n_) {                      \
+  FQI_FACE size_t name##_push_front_n(name *r_, T const *items_, size_t n_) {                      \
     return fqi_ring_push_front_n(FQI_RING(r_), items_, n_, sizeof(T));                             \
   }                                                                                                \
-  FQI_FACE fq_status name##_push_all(name *r_, const T *items_, size_t n_) {                       \
+  FQI_FACE fq_status name##_push_all(name *r_, T const *items_, size_t n_) {                       \
     return fqi_ring_push_all(FQI_RING(r_), items_, n_, sizeof(T));                                 \
   }                                                                                                \
   FQI_FACE size_t name##_pop_n(name *r_, T *out_, size_t n_) {                                     \
@@ -853,7 +853,7 @@ FQI_API fqi_view fqi_dispatch_view(const fq_dispatch *d);
   FQI_FACE fq_status name##_push_front(name *d_, T task_) {                                        \
     return fqi_dispatch_push(FQI_DISPATCH(d_), &task_, true);                                      \
   }                                                                                                \
-  FQI_FACE size_t name##_push_n(name *d_, const T *tasks_, size_t n_, fq_status *why_) {           \
+  FQI_FACE size_t name##_push_n(name *d_, T const *tasks_, size_t n_, fq_status *why_) {           \
     return fqi_dispatch_push_n(FQI_DISPATCH(d_), tasks_, n_, why_);                                \
   }                                                                                                \
   FQI_FACE fq_id name##_id(name *d_, void *task_) {                                                \
@@ -1065,7 +1065,7 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
   FQI_FACE fq_status name##_pop(name *c_, T *out_, int64_t timeout_) {                             \
     return fqi_chan_pop(FQI_CHAN(c_), out_, timeout_);                                             \
   }                                                                                                \
-  FQI_FACE size_t name##_push_n(name *c_, const T *items_, size_t n_, int64_t timeout_,            \
+  FQI_FACE size_t name##_push_n(name *c_, T const *items_, size_t n_, int64_t timeout_,            \
                                 fq_status *why_) {                                                 \
     return fqi_chan_push_n(FQI_CHAN(c_), items_, n_, timeout_, why_);                              \
   }                                                                                                \
@@ -1205,7 +1205,7 @@ FQI_API fqi_view fqi_pool_view(fq_pool *p);
   FQI_FACE fq_status name##_push_front(name *p_, T task_, int64_t timeout_) {                      \
     return fqi_pool_push(FQI_POOL(p_), &task_, true, timeout_);                                    \
   }                                                                                                \
-  FQI_FACE size_t name##_push_n(name *p_, const T *tasks_, size_t n_, int64_t timeout_,            \
+  FQI_FACE size_t name##_push_n(name *p_, T const *tasks_, size_t n_, int64_t timeout_,            \
                                 fq_status *why_) {                                                 \
     return fqi_pool_push_n(FQI_POOL(p_), tasks_, n_, timeout_, why_);                              \
   }                                                                                                \
