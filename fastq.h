@@ -79,7 +79,8 @@
  *                               system is needed then
  *     FASTQ_MALLOC(n) and     where memory comes from when no fq_allocator is given; both or
  *     FASTQ_FREE(p)             neither, in the unit with the implementation; aligned as malloc's
- *     FASTQ_CACHE_LINE        bytes that two threads should not share (64); the same in every unit
+ *     FASTQ_CACHE_LINE        bytes that two threads should not share (64): a number, the same in
+ *                               every unit
  *     FASTQ_PAUSE()           the instruction for a spinning processor, where fastq.h has none
  *     FASTQ_INDEX_ORIGIN      where the indices of a new queue start; tests start near a wrap
  */
@@ -116,6 +117,16 @@
 #ifndef FASTQ_INDEX_ORIGIN
 #define FASTQ_INDEX_ORIGIN 0
 #endif
+
+#if FASTQ_CACHE_LINE < 16 || (FASTQ_CACHE_LINE & (FASTQ_CACHE_LINE - 1)) != 0
+#error "fastq.h: FASTQ_CACHE_LINE must be a power of two"
+#endif
+
+/* Units that disagree on FASTQ_CACHE_LINE, and so on the layout, do not link. */
+#define FQI_PASTE_(a, b) a##b
+#define FQI_PASTE(a, b)  FQI_PASTE_(a, b)
+#define fqi_chan_init    FQI_PASTE(fqi_chan_init_, FASTQ_CACHE_LINE)
+#define fqi_pool_init    FQI_PASTE(fqi_pool_init_, FASTQ_CACHE_LINE)
 
 /* -------------------------------------------------------------------------------------------- */
 /* @@platform: interface                                                                        */
@@ -161,14 +172,19 @@
 #endif
 
 #ifdef __cplusplus
-#define FQI_ALIGNOF(T) alignof(T)
-#define FQI_CHECK_ITEM(T)                                                                          \
-  static_assert(__is_trivially_copyable(T), "fastq.h: items are copied as bytes")
+#define FQI_ALIGNOF(T)  alignof(T)
+#define FQI_ASSERT      static_assert
+#define FQI_IS_BYTES(T) __is_trivially_copyable(T)
 extern "C" {
 #else
-#define FQI_ALIGNOF(T)    _Alignof(T)
-#define FQI_CHECK_ITEM(T) _Static_assert(sizeof(T) > 0, "fastq.h: items have a size")
+#define FQI_ALIGNOF(T)  _Alignof(T)
+#define FQI_ASSERT      _Static_assert
+#define FQI_IS_BYTES(T) (sizeof(T) > 0)
 #endif
+
+/* Items are copied as bytes. An array is none, outside a struct: no function returns one. */
+#define FQI_CHECK_ITEM(T)                                                                          \
+  FQI_ASSERT(FQI_IS_BYTES(T) && sizeof(T(*)(void)) > 0, "fastq.h: items are copied as bytes")
 
 /* Sizes of objects stay below this, so that the sum of two indices cannot overflow. */
 #define FQI_SIZE_LIMIT (SIZE_MAX / 2)
@@ -833,8 +849,8 @@ FQI_API fqi_view fqi_dispatch_view(const fq_dispatch *d);
 
 /* name_task: the queue's copy of a running task; NULL when it does not run (any more). */
 
-/* name_run: start at most budget tasks, even while paused: for a loop that pauses the dispatch and
- * hands out the time itself.
+/* name_run: start at most budget tasks of a paused dispatch: for a loop that hands out the time
+ * itself. One that is not paused, or is resumed meanwhile, starts all that may start.
  *   Returns   how many were started; 0 inside a callback */
 
 #define FQI_DISPATCH(q) ((fq_dispatch *)(void *)(q))
@@ -966,7 +982,7 @@ FQI_API fq_status fqi_chan_init(fq_chan *c, size_t limit, size_t size, size_t al
                                 const fq_allocator *allocator);
 FQI_API void fqi_chan_destroy(fq_chan *c);
 FQI_API fq_status fqi_chan_push(fq_chan *c, const void *item, bool front, int64_t timeout);
-FQI_API fq_status fqi_chan_pop(fq_chan *c, void *out, int64_t timeout);
+FQI_API fq_status fqi_chan_pop(fq_chan *c, void *out, int64_t timeout, int *error);
 FQI_API size_t fqi_chan_push_n(fq_chan *c, const void *items, size_t n, int64_t timeout,
                                fq_status *why);
 FQI_API size_t fqi_chan_pop_n(fq_chan *c, void *out, size_t min, size_t max, int64_t timeout,
@@ -1063,7 +1079,7 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out);
     return fqi_chan_push(FQI_CHAN(c_), &item_, true, timeout_);                                    \
   }                                                                                                \
   FQI_FACE fq_status name##_pop(name *c_, T *out_, int64_t timeout_) {                             \
-    return fqi_chan_pop(FQI_CHAN(c_), out_, timeout_);                                             \
+    return fqi_chan_pop(FQI_CHAN(c_), out_, timeout_, NULL);                                       \
   }                                                                                                \
   FQI_FACE size_t name##_push_n(name *c_, T const *items_, size_t n_, int64_t timeout_,            \
                                 fq_status *why_) {                                                 \
@@ -1293,6 +1309,12 @@ FQI_API fq_status fq_jobs_run(fq_jobs *p, void (*fn)(void *arg), void *arg);
 
 #if !defined(FASTQ_NO_THREADS) && !defined(FQI_PLATFORM_HEADER)
 #ifdef _WIN32
+#ifndef WIN32_LEAN_AND_MEAN
+#define WIN32_LEAN_AND_MEAN
+#endif
+#ifndef NOMINMAX
+#define NOMINMAX
+#endif
 #include <windows.h>
 #include <limits.h>
 #include <process.h>
@@ -1314,10 +1336,7 @@ FQI_API fq_status fq_jobs_run(fq_jobs *p, void (*fn)(void *arg), void *arg);
 #endif
 
 #ifdef __cplusplus
-#define FQI_ASSERT(what, message) static_assert(what, message)
 extern "C" {
-#else
-#define FQI_ASSERT(what, message) _Static_assert(what, message)
 #endif
 
 /* -------------------------------------------------------------------------------------------- */
@@ -2088,9 +2107,9 @@ static void fqi_dispatch_start(fq_dispatch *d) {
   fqi_dispatch_finish(d, slot, error);
 }
 
-/* The loop that everything ends in: done for what has completed, then starts, at most budget of
- * them, then on_drain. Whatever the callbacks add, it goes on with. */
-static size_t fqi_dispatch_pump(fq_dispatch *d, size_t budget, bool paused) {
+/* The loop that everything ends in: done for what has completed, then starts, while it is paused at
+ * most budget of them, then on_drain. Whatever the callbacks add, it goes on with. */
+static size_t fqi_dispatch_pump(fq_dispatch *d, size_t budget) {
   size_t started = 0;
   if (d->depth > 0) {
     return 0; /* in a callback: the outermost call does it */
@@ -2105,8 +2124,7 @@ static size_t fqi_dispatch_pump(fq_dispatch *d, size_t budget, bool paused) {
         d->completed_end = &d->completed;
       }
       fqi_dispatch_finish(d, slot, slot->error);
-    } else if (d->ring.count > 0 && t->busy < t->concurrency && (!t->paused || paused) &&
-               started < budget) {
+    } else if (d->ring.count > 0 && t->busy < t->concurrency && (!t->paused || started < budget)) {
       started++;
       fqi_dispatch_start(d);
     } else if (fqi_tally_saturates(t, d->ring.count)) {
@@ -2147,7 +2165,7 @@ static size_t fqi_dispatch_queue(fq_dispatch *d, const void *tasks, size_t n, bo
   }
   if (queued > 0) {
     fqi_dispatch_call(d, fqi_tally_saturates(&d->tally, d->ring.count), d->config.on_saturated);
-    (void)fqi_dispatch_pump(d, SIZE_MAX, false);
+    (void)fqi_dispatch_pump(d, 0);
   }
   return queued;
 }
@@ -2175,8 +2193,8 @@ FQI_API size_t fqi_dispatch_push_n(fq_dispatch *d, const void *tasks, size_t n, 
 
 FQI_API fq_status fqi_dispatch_complete(fq_dispatch *d, fq_id id, int error) {
   fqi_slot *slot = fqi_dispatch_find(d, id);
-  if (slot == NULL) {
-    return FQ_INVALID;
+  if (slot == NULL || d->walking) {
+    return slot == NULL ? FQ_INVALID : FQ_DEADLOCK;
   }
   slot->error = error;
   if (slot->state == FQI_PENDING) { /* otherwise its worker is about to return */
@@ -2185,18 +2203,18 @@ FQI_API fq_status fqi_dispatch_complete(fq_dispatch *d, fq_id id, int error) {
     d->completed_end = &slot->next;
   }
   slot->state = FQI_COMPLETED;
-  (void)fqi_dispatch_pump(d, SIZE_MAX, false);
+  (void)fqi_dispatch_pump(d, 0);
   return FQ_OK;
 }
 
 FQI_API size_t fqi_dispatch_run(fq_dispatch *d, size_t budget) {
-  return fqi_dispatch_ok(d) ? fqi_dispatch_pump(d, budget, true) : 0;
+  return fqi_dispatch_ok(d) ? fqi_dispatch_pump(d, budget) : 0;
 }
 
 FQI_API void fqi_dispatch_pause(fq_dispatch *d, bool paused) {
   if (fqi_dispatch_ok(d) && !d->walking) {
     d->tally.paused = paused;
-    (void)fqi_dispatch_pump(d, SIZE_MAX, false);
+    (void)fqi_dispatch_pump(d, 0);
   }
 }
 
@@ -2207,7 +2225,7 @@ FQI_API fq_status fqi_dispatch_set_concurrency(fq_dispatch *d, size_t concurrenc
   }
   if (status == FQ_OK) {
     d->tally.concurrency = concurrency;
-    (void)fqi_dispatch_pump(d, SIZE_MAX, false);
+    (void)fqi_dispatch_pump(d, 0);
   }
   return status;
 }
@@ -2223,7 +2241,7 @@ static size_t fqi_dispatch_dismiss(fq_dispatch *d, fq_ring *dropped) {
   }
   fqi_ring_destroy(dropped);
   d->depth--;
-  (void)fqi_dispatch_pump(d, SIZE_MAX, false);
+  (void)fqi_dispatch_pump(d, 0);
   return n;
 }
 
@@ -2248,7 +2266,7 @@ FQI_API void fqi_dispatch_each(fq_dispatch *d, bool (*fn)(const void *task, void
     fqi_tasks_each(&d->ring, fn, arg);
     d->depth--;
     d->walking = false;
-    (void)fqi_dispatch_pump(d, SIZE_MAX, false);
+    (void)fqi_dispatch_pump(d, 0);
   }
 }
 
@@ -2319,6 +2337,7 @@ struct fqi_waiter {
   unsigned char *to;         /* a reader's next place */
   size_t min, max, count;    /* done from min on; at most max; moved so far */
   fq_status status;
+  int error;     /* with FQ_CLOSED: the channel's */
   bool front;    /* a writer's item goes before the head */
   bool inside;   /* counted in the side's inside */
   bool emptied;  /* a worker: it got the last of a backlog */
@@ -2342,6 +2361,7 @@ static void fqi_waiter_init(fqi_waiter *w, const void *from, void *to, size_t mi
   w->max = max;
   w->count = 0;
   w->status = FQ_OK;
+  w->error = 0;
   w->front = false;
   w->inside = true;
   w->emptied = false;
@@ -2806,6 +2826,7 @@ static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t deadline) {
     fqi_chan_take(c, w);
     if (c->closed && (w->count < w->min || w->count == 0)) {
       w->status = FQ_CLOSED;
+      w->error = c->error;
     } else if (w->count < w->min) {
       w->status = FQ_EMPTY;
     }
@@ -2944,7 +2965,7 @@ FQI_API size_t fqi_chan_pop_n(fq_chan *c, void *out, size_t min, size_t max, int
     w.status = FQ_INVALID;
   } else if (max > 0) {
     int64_t deadline = 0;
-    w.count = fqi_chan_try_pop(c, out, min, max, timeout, &deadline);
+    w.count = fqi_chan_try_pop(c, out, min, max, min > 0 ? timeout : FQ_NOWAIT, &deadline);
     if (w.count == 0) {
       fqi_chan_read(c, &w, deadline);
     }
@@ -2955,7 +2976,7 @@ FQI_API size_t fqi_chan_pop_n(fq_chan *c, void *out, size_t min, size_t max, int
   return w.count;
 }
 
-FQI_API fq_status fqi_chan_pop(fq_chan *c, void *out, int64_t timeout) {
+FQI_API fq_status fqi_chan_pop(fq_chan *c, void *out, int64_t timeout, int *error) {
   if (!fqi_chan_ok(c) || out == NULL) {
     return FQ_INVALID;
   }
@@ -2966,6 +2987,9 @@ FQI_API fq_status fqi_chan_pop(fq_chan *c, void *out, int64_t timeout) {
   fqi_waiter w;
   fqi_waiter_init(&w, NULL, out, 1, 1);
   fqi_chan_read(c, &w, deadline);
+  if (error != NULL) {
+    *error = w.error;
+  }
   return w.status;
 }
 
@@ -2975,6 +2999,7 @@ static void fqi_chan_release_readers(fq_chan *c) {
     next = w->next;
     if (!w->finished) {
       fqi_chan_hand(c, w);
+      w->error = c->error;
       fqi_waiter_serve(w, &c->readers, FQ_CLOSED, &c->wakes);
     }
   }
@@ -3068,15 +3093,9 @@ FQI_API bool fqi_chan_next(fq_chan *c, fq_iter *it, void *out) {
     return false;
   }
   int64_t timeout = it->count == 0 ? it->first_timeout_ns : it->between_timeout_ns;
-  it->status = fqi_chan_pop(c, out, timeout > 0 ? timeout : FQ_FOREVER);
-  if (it->status == FQ_OK) {
-    it->count++;
-    return true;
-  }
-  if (it->status == FQ_CLOSED) {
-    it->error = fqi_chan_look(c).error;
-  }
-  return false;
+  it->status = fqi_chan_pop(c, out, timeout > 0 ? timeout : FQ_FOREVER, &it->error);
+  it->count += it->status == FQ_OK;
+  return it->status == FQ_OK;
 }
 
 /* -------------------------------------------------------------------------------------------- */
@@ -3149,7 +3168,11 @@ static bool fqi_pool_rests(const fq_pool *p, const fqi_waiter *w) {
  * whose it is to call on_empty is told so: true when it is the caller. */
 static bool fqi_pool_leave(fq_pool *p, fqi_waiter *taker) {
   fq_chan *c = &p->queue;
-  fqi_waiter *last = fqi_chan_serve_readers(c);
+  fqi_waiter *last = NULL;
+  do {
+    fqi_waiter *served = fqi_chan_serve_readers(c);
+    last = served != NULL ? served : last;
+  } while (fqi_chan_serve_writers(c));
   bool emptied = fqi_tally_empties(&p->tally, c->ring.count);
   taker = last != NULL ? last : taker;
   if (emptied && taker != NULL) {
@@ -3289,33 +3312,24 @@ static void fqi_pool_work(void *arg) {
   }
 }
 
-/* One block: the workers, then their batches, each on its own cache lines. */
-static fq_status fqi_pool_alloc(fq_pool *p, size_t threads, size_t align) {
+/* One block: the workers, then from *tasks on their batches, each on its own cache lines. */
+static fq_status fqi_pool_alloc(fq_pool *p, size_t threads, size_t align, unsigned char **tasks,
+                                size_t *stride) {
   size_t line = align > FASTQ_CACHE_LINE ? align : FASTQ_CACHE_LINE;
   size_t size = p->queue.ring.item_size, batch = p->config.batch;
   if (batch > FQI_SIZE_LIMIT / 4 / size || threads > FQI_SIZE_LIMIT / 4 / sizeof(fqi_worker)) {
     return FQ_INVALID;
   }
   size_t head = fqi_round_up(threads * sizeof(fqi_worker), line);
-  size_t stride = fqi_round_up(batch * size, line);
-  if (threads > (FQI_SIZE_LIMIT - head) / stride) {
+  *stride = fqi_round_up(batch * size, line);
+  if (threads > (FQI_SIZE_LIMIT - head) / *stride) {
     return FQ_INVALID;
   }
-  size_t bytes = head + threads * stride;
-  unsigned char *memory =
-      (unsigned char *)fqi_alloc_aligned(&p->queue.ring.allocator, bytes, line, &p->block);
-  if (memory == NULL) {
-    return FQ_NOMEM;
-  }
-  p->workers = (fqi_worker *)(void *)memory;
-  for (size_t i = 0; i < threads; i++) {
-    p->workers[i].pool = p;
-    p->workers[i].tasks = memory + head + i * stride;
-    p->workers[i].self = 0;
-    p->workers[i].held = 1;
-    p->workers[i].runs = false;
-  }
-  return FQ_OK;
+  void *memory =
+      fqi_alloc_aligned(&p->queue.ring.allocator, head + threads * *stride, line, &p->block);
+  p->workers = (fqi_worker *)memory;
+  *tasks = (unsigned char *)memory + head;
+  return memory != NULL ? FQ_OK : FQ_NOMEM;
 }
 
 /* Waits until at most so many tasks run and wait. */
@@ -3352,25 +3366,28 @@ static void fqi_pool_watch(fq_pool *p) {
 
 /* Starts the workers and waits until all of them have arrived; p->threads is how many there are to
  * join. They go nowhere before all are started, because pop.lock is held here. */
-static fq_status fqi_pool_start(fq_pool *p, size_t threads) {
-  fqi_lock_acquire(&p->queue.pop.lock);
+static fq_status fqi_pool_start(fq_pool *p, size_t threads, unsigned char *tasks, size_t stride) {
+  fqi_pool_enter(p);
   while (p->threads < threads && !p->broken) {
     fqi_worker *worker = &p->workers[p->threads];
-    if (!fqi_waiter_open(&worker->waiter)) {
-      p->broken = true;
-    } else if (fqi_thread_start(&worker->thread, fqi_pool_work, worker, p->config.stack_size) !=
-               0) {
+    worker->pool = p;
+    worker->tasks = tasks + p->threads * stride;
+    worker->self = 0;
+    worker->held = 1;
+    worker->runs = false;
+    p->broken = !fqi_waiter_open(&worker->waiter);
+    if (!p->broken &&
+        fqi_thread_start(&worker->thread, fqi_pool_work, worker, p->config.stack_size) != 0) {
       fqi_waiter_close(&worker->waiter);
       p->broken = true;
-    } else {
-      p->threads++;
-      p->tally.held++;
     }
+    p->threads += !p->broken;
+    p->tally.held += !p->broken;
   }
   fqi_pool_watch(p);
-  fqi_lock_release(&p->queue.pop.lock);
+  fqi_chan_leave(&p->queue, false);
   fq_status status = fqi_pool_rest(p, SIZE_MAX, SIZE_MAX, FQ_FOREVER);
-  return p->broken ? FQ_SYSTEM : status;
+  return status == FQ_OK && p->broken ? FQ_SYSTEM : status;
 }
 
 /* The queue's notify: it has a backlog now. */
@@ -3405,14 +3422,16 @@ FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size
   p->tally.concurrency = config->concurrency != 0 ? fqi_min(config->concurrency, threads) : threads;
   p->queue.tally = &p->tally;
   p->queue.push.peak = 0;
-  p->queue.notify = config->on_saturated != NULL ? fqi_pool_saturated : NULL;
-  p->queue.notify_ctx = p;
-  status = fqi_pool_alloc(p, threads, align);
+  unsigned char *tasks;
+  size_t stride;
+  status = fqi_pool_alloc(p, threads, align, &tasks, &stride);
   if (status != FQ_OK) {
     fqi_chan_destroy(&p->queue);
     return status;
   }
-  status = fqi_pool_start(p, threads);
+  p->queue.notify = config->on_saturated != NULL ? fqi_pool_saturated : NULL;
+  p->queue.notify_ctx = p;
+  status = fqi_pool_start(p, threads, tasks, stride);
   if (status != FQ_OK) {
     (void)fqi_pool_destroy(p, FQ_CANCEL);
   }
@@ -3450,7 +3469,6 @@ FQI_API size_t fqi_pool_cancel_if(fq_pool *p, bool (*pred)(const void *task, voi
   fqi_tasks_drop(&p->queue.ring, &dropped, pred, arg);
   fqi_store(&p->walker, 0);
   size_t n = dropped.count;
-  (void)fqi_chan_serve_writers(&p->queue);
   fqi_pool_finish(p, &dropped);
   return n;
 }
