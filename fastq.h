@@ -2050,10 +2050,10 @@ FQI_API fq_status fqi_dispatch_init(fq_dispatch *d, const fq_config *config, siz
   }
   memset(d, 0, sizeof(*d));
   if (config == NULL || config->worker == NULL || config->concurrency == 0 ||
-      size > FQI_SIZE_LIMIT / 2) {
+      size > FQI_SIZE_LIMIT / 2 || !fqi_size_ok(config->limit, size)) {
     return FQ_INVALID;
   }
-  fq_status status = fqi_ring_init(&d->ring, config->limit, size, align, config->allocator);
+  fq_status status = fqi_ring_init(&d->ring, 0, size, align, config->allocator);
   if (status != FQ_OK) {
     return status;
   }
@@ -2063,6 +2063,10 @@ FQI_API fq_status fqi_dispatch_init(fq_dispatch *d, const fq_config *config, siz
   d->task_offset = fqi_round_up(sizeof(fqi_slot), align);
   d->slot_size = fqi_round_up(d->task_offset + size, align > sizeof(fq_id) ? align : sizeof(fq_id));
   status = fqi_dispatch_reserve(d, config->concurrency);
+  if (status == FQ_OK) {
+    status = fqi_ring_reserve(&d->ring, config->limit);
+    d->ring.head = config->limit > 0 ? (size_t)FASTQ_INDEX_ORIGIN % config->limit : 0;
+  }
   if (status != FQ_OK) {
     fqi_dispatch_free(d);
   }
@@ -3312,24 +3316,19 @@ static void fqi_pool_work(void *arg) {
   }
 }
 
-/* One block: the workers, then from *tasks on their batches, each on its own cache lines. */
-static fq_status fqi_pool_alloc(fq_pool *p, size_t threads, size_t align, unsigned char **tasks,
-                                size_t *stride) {
-  size_t line = align > FASTQ_CACHE_LINE ? align : FASTQ_CACHE_LINE;
-  size_t size = p->queue.ring.item_size, batch = p->config.batch;
-  if (batch > FQI_SIZE_LIMIT / 4 / size || threads > FQI_SIZE_LIMIT / 4 / sizeof(fqi_worker)) {
-    return FQ_INVALID;
+/* Bytes of the workers, and of a batch of tasks on cache lines of its own; 0 when a block of them
+ * all would overflow. */
+static size_t fqi_pool_head(size_t threads, size_t line) {
+  return fqi_round_up(threads * sizeof(fqi_worker), line);
+}
+
+static size_t fqi_pool_stride(size_t threads, size_t batch, size_t size, size_t line) {
+  if (threads > FQI_SIZE_LIMIT / 4 / sizeof(fqi_worker) || line > FQI_SIZE_LIMIT / 4 ||
+      batch > FQI_SIZE_LIMIT / 4 / size) {
+    return 0;
   }
-  size_t head = fqi_round_up(threads * sizeof(fqi_worker), line);
-  *stride = fqi_round_up(batch * size, line);
-  if (threads > (FQI_SIZE_LIMIT - head) / *stride) {
-    return FQ_INVALID;
-  }
-  void *memory =
-      fqi_alloc_aligned(&p->queue.ring.allocator, head + threads * *stride, line, &p->block);
-  p->workers = (fqi_worker *)memory;
-  *tasks = (unsigned char *)memory + head;
-  return memory != NULL ? FQ_OK : FQ_NOMEM;
+  size_t stride = fqi_round_up(batch * size, line);
+  return threads <= (FQI_SIZE_LIMIT - fqi_pool_head(threads, line)) / stride ? stride : 0;
 }
 
 /* Waits until at most so many tasks run and wait. */
@@ -3409,29 +3408,33 @@ FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size
     return FQ_INVALID;
   }
   size_t threads = config->threads != 0 ? config->threads : fqi_cpu_count();
-  if (config->threads != 0 && config->concurrency > threads) {
+  size_t batch = config->batch != 0 ? config->batch : 1;
+  size_t line = align > FASTQ_CACHE_LINE ? align : FASTQ_CACHE_LINE;
+  size_t stride = fqi_pool_stride(threads, batch, size, line);
+  if (stride == 0 || (config->threads != 0 && config->concurrency > threads)) {
     return FQ_INVALID;
   }
   fq_status status = fqi_chan_init(&p->queue, config->limit, size, align, config->allocator);
   if (status != FQ_OK) {
     return status;
   }
+  size_t head = fqi_pool_head(threads, line);
+  void *memory =
+      fqi_alloc_aligned(&p->queue.ring.allocator, head + threads * stride, line, &p->block);
+  if (memory == NULL) {
+    fqi_chan_destroy(&p->queue);
+    return FQ_NOMEM;
+  }
+  p->workers = (fqi_worker *)memory;
   p->config = *config;
   p->config.worker = config->worker != NULL ? config->worker : worker;
-  p->config.batch = config->batch != 0 ? config->batch : 1;
+  p->config.batch = batch;
   p->tally.concurrency = config->concurrency != 0 ? fqi_min(config->concurrency, threads) : threads;
   p->queue.tally = &p->tally;
   p->queue.push.peak = 0;
-  unsigned char *tasks;
-  size_t stride;
-  status = fqi_pool_alloc(p, threads, align, &tasks, &stride);
-  if (status != FQ_OK) {
-    fqi_chan_destroy(&p->queue);
-    return status;
-  }
   p->queue.notify = config->on_saturated != NULL ? fqi_pool_saturated : NULL;
   p->queue.notify_ctx = p;
-  status = fqi_pool_start(p, threads, tasks, stride);
+  status = fqi_pool_start(p, threads, (unsigned char *)memory + head, stride);
   if (status != FQ_OK) {
     (void)fqi_pool_destroy(p, FQ_CANCEL);
   }
