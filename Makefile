@@ -13,14 +13,14 @@ JOBS := $(shell nproc 2>/dev/null || echo 2)
 export CC CXX STRICT CXXSTRICT
 
 TESTS    := $(basename $(notdir $(wildcard tests/*.c)))
-EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
+EXAMPLES := $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c examples/recipes/*.c))
 BENCHES  := $(addprefix $(BUILD)/,$(basename $(wildcard bench/*.c bench/*.cc)))
 FUZZERS  := $(patsubst tests/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 SOURCES  := $(shell find fastq.h tests examples bench -name '*.[ch]' -o -name '*.cc')
 
 # Each test is built plain, with counters that start near their wrap, and with sanitizers. A sanitizer
 # that the compiler cannot link and run is skipped; TSan has nothing to see where there is one thread,
-# and the coroutines of interleave.c do not go with sanitizers.
+# and the coroutines of interleave*.c do not go with sanitizers.
 FLAGS_plain := -Wno-psabi
 FLAGS_wrap  := $(FLAGS_plain) -DFASTQ_INDEX_ORIGIN='((size_t)-3)'
 FLAGS_asan  := $(FLAGS_plain) -DTEST_QUICK -fsanitize=address,undefined -fno-sanitize-recover=all
@@ -31,7 +31,7 @@ ifneq ($(filter test test-programs,$(MAKECMDGOALS)),)
 HAVE := $(call runs,asan) $(call runs,tsan)
 endif
 WRAPPED  := $(filter ring chan% pool%,$(TESTS))
-CHECKED  := $(filter-out interleave,$(TESTS))
+CHECKED  := $(filter-out interleave%,$(TESTS))
 THREADED := $(filter-out ring% fuzz_%,$(CHECKED))
 PROGRAMS := $(addprefix $(BUILD)/test/,$(TESTS:=.plain) model_chan $(WRAPPED:=.wrap) \
               $(if $(filter asan,$(HAVE)),$(CHECKED:=.asan)) \
@@ -66,7 +66,7 @@ model: ## the weak-memory models, where the checker genmc is installed
 	@tests/model/run.sh
 
 bench: $(BENCHES) ## build and run the benchmarks
-	@for b in $^; do $$b || exit 1; done
+	@for b in $^; do NODE_PATH=$(BUILD)/npm/node_modules $$b || exit 1; done
 
 examples: $(EXAMPLES) ## build the examples
 format: ## lay out the sources
@@ -100,7 +100,7 @@ $(BUILD)/bench/%: bench/%.c $(BUILD)/flags
 $(BUILD)/bench/%: bench/%.cc $(BUILD)/flags
 	$(call cxx)
 # The queues that the benchmarks compare with, as far as they are installed.
-PEERS = $(foreach p,glib-2.0 tbb,$(subst -I,-isystem ,$(shell pkg-config --cflags --libs $p 2>/dev/null)))
+PEERS = -Wl,--as-needed $(foreach p,glib-2.0 tbb apr-util-1 apr-1 libuv,$(subst -I,-isystem ,$(shell pkg-config --cflags --libs $p 2>/dev/null)))
 
 # Another compiler or other flags build everything anew.
 $(BUILD)/flags: FORCE

@@ -1,6 +1,6 @@
 #!/bin/sh
-# docs.sh: the code that README.md and fastq.h show is the code of examples/hello.c, every example is
-# listed in the README, and every function of a face is described in the header.
+# docs.sh: the code that README.md and fastq.h show is the code of examples/hello.c, README.md lists
+# every example and has no dead link, and every function of a face is described in the header.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
@@ -27,8 +27,11 @@ sed -n '/^ \* HELLO/,/^ \* CONTENTS/p' fastq.h | sed -n 's/^ \*     //p; s/^ \*$
 try "README.md shows examples/hello.c" diff "$dir/hello" "$dir/readme"
 try "fastq.h shows examples/hello.c" diff "$dir/hello" "$dir/header"
 
-for example in examples/*.c; do
+for example in examples/*.c examples/recipes/*.c; do
   try "README.md lists $example" grep -q "($example)" README.md
+done
+for file in $(grep -o ']([^):]*)' README.md | tr -d ']()'); do
+  try "README.md links to $file" test -e "$file"
 done
 
 for function in $(grep -o 'name##_[a-z_]*' fastq.h | sed 's/##//' | sort -u); do
