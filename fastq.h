@@ -3543,7 +3543,7 @@ FQI_API fqi_view fqi_pool_view(fq_pool *p) {
 
 /* Runs the next task here, in its room, if one may start: in a place of its own, unless this thread
  * is in a task and has one. */
-static bool fqi_pool_run_next(fq_pool *p, void *room, fqi_block *block) {
+static bool fqi_pool_run_next(fq_pool *p, void *room) {
   fq_chan *c = &p->queue;
   fqi_worker *self = fqi_pool_self(p);
   bool nested = self != NULL && self->runs;
@@ -3569,10 +3569,6 @@ static bool fqi_pool_run_next(fq_pool *p, void *room, fqi_block *block) {
   fqi_pool_call(p, w.emptied, p->config.on_empty);
   int error = p->config.worker(room, self != NULL ? self->ctx : p->config.ctx);
   fqi_tasks_done(&p->config, room, error);
-  if (block->memory != NULL) {
-    fqi_ring_free(&c->ring, block);
-    block->memory = NULL;
-  }
   fqi_pool_enter(p);
   p->tally.busy += nested;
   p->helpers -= !nested;
@@ -3591,18 +3587,19 @@ FQI_API bool fqi_pool_help(fq_pool *p) {
     long double number;
     void *pointer;
   } room;
-  void *task = &room;
-  fqi_block block = {NULL, 0};
   if (fqi_pool_refuses(p) != FQ_OK) {
     return false;
   }
-  const fq_ring *ring = &p->queue.ring;
-  if (ring->item_size > sizeof(room) || ring->item_align > FQI_ALIGNOF(union fqi_room)) {
-    task = fqi_alloc_aligned(&ring->allocator, ring->item_size, ring->item_align, &block);
+  size_t size = p->queue.ring.item_size, align = p->queue.ring.item_align;
+  if (size <= sizeof(room) && align <= FQI_ALIGNOF(union fqi_room)) {
+    return fqi_pool_run_next(p, &room);
   }
-  bool ran = task != NULL && fqi_pool_run_next(p, task, &block);
-  if (block.memory != NULL) {
-    fqi_ring_free(ring, &block);
+  fq_allocator allocator = p->queue.ring.allocator; /* the pool may be gone afterwards */
+  fqi_block block;
+  void *task = fqi_alloc_aligned(&allocator, size, align, &block);
+  bool ran = task != NULL && fqi_pool_run_next(p, task);
+  if (task != NULL) {
+    fqi_free(&allocator, block.memory, block.size);
   }
   return ran;
 }
