@@ -145,7 +145,7 @@ inline std::string text(double value) {
 struct column {
   const char *name;
   enum { rate, time, plain } kind; /* more is better, less is better, no ratio */
-  double target = 0;               /* 0 = none */
+  double target = 0;               /* of the ratio; without one, the most ours may be; 0 = none */
   bool at_most = false;            /* the ratio is ours / reference and has an upper bound */
 };
 
@@ -157,7 +157,14 @@ public:
       : name_(std::move(name)), columns_(std::move(columns)), reference_(reference) {}
 
   /* The first contender is the one that the ratios are about. */
-  void add(const char *name, run_fn run) { contenders_.push_back({name, std::move(run), {}}); }
+  void add(const char *name, run_fn run) {
+    contenders_.push_back({name, std::move(run), {}, true});
+  }
+
+  /* Shown beside the others, but never what the ratios refer to: another setting of ours. */
+  void add_variant(const char *name, run_fn run) {
+    contenders_.push_back({name, std::move(run), {}, false});
+  }
 
   void measure(const options &opt) {
     if (name_.find(opt.only) == std::string::npos) {
@@ -186,6 +193,7 @@ private:
     const char *name;
     run_fn run;
     std::vector<std::vector<double>> rounds;
+    bool peer;
 
     double at(size_t col, double q) const {
       std::vector<double> values;
@@ -205,6 +213,8 @@ private:
         if (!strcmp(reference_, c.name)) {
           return &c;
         }
+      } else if (!c.peer) {
+        continue;
       } else if (!best ||
                  (columns_[col].kind == column::rate ? c.median(col) > best->median(col)
                                                      : c.median(col) < best->median(col))) {
@@ -239,10 +249,7 @@ private:
     const column &col = columns_[i];
     const contender *ref = reference(i);
     const double ours = contenders_[0].median(i);
-    if (col.kind == column::plain) {
-      return;
-    }
-    if (!ref) {
+    if (col.kind == column::plain || !ref) {
       if (col.target > 0) {
         printf("  = %s: target at most %g: %s\n", col.name, col.target,
                ours <= col.target ? "met" : "MISSED");
