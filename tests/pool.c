@@ -168,15 +168,18 @@ static bool is_fault(int number) {
 }
 
 static void look_at_signals(struct book *book, const struct job *job) {
-  static const int asynchronous[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE, SIGALRM, SIGTERM,
-                                     SIGUSR1, SIGUSR2, SIGCHLD, SIGTSTP, SIGCONT, SIGURG};
   sigset_t mask;
   (void)book;
   (void)job;
   CHECK(pthread_sigmask(SIG_SETMASK, NULL, &mask) == 0);
-  for (size_t i = 0; i < COUNT_OF(asynchronous); i++) {
-    CHECK(sigismember(&mask, asynchronous[i]) == 1);
+  for (int number = 1; number < 32; number++) {
+    CHECK(is_fault(number) || sigismember(&mask, number) == 1);
   }
+#ifdef SIGRTMIN
+  for (int number = SIGRTMIN; number <= SIGRTMAX; number++) {
+    CHECK(sigismember(&mask, number) == 1);
+  }
+#endif
   CHECK(sigismember(&mask, SIGSEGV) == 0 && sigismember(&mask, SIGFPE) == 0);
 }
 

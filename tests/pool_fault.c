@@ -150,6 +150,64 @@ static void waits_that_cannot_be(void) {
   } while (refused != SYS_NOTHING);
 }
 
+/* A helper that finds no room for a large task lets it wait; a cancel that finds none lets the
+ * rest wait. */
+struct heavy {
+  unsigned char bytes[400];
+};
+
+FQ_POOL(heavies, struct heavy);
+
+struct heavy_book {
+  heavies *pool;
+  size_t ran, canceled;
+};
+
+static int heavy_work(void *task, void *ctx) {
+  struct heavy_book *book = (struct heavy_book *)ctx;
+  CHECK(*(const unsigned char *)task == book->ran + book->canceled);
+  if (book->ran++ == 0) {
+    sys_refuse_from(1);
+    CHECK(!heavies_help(book->pool));
+    CHECK(atomic_load(&sys.refused) == SYS_MEMORY && heavies_count(book->pool) == 9);
+    sys_refuse_from(1);
+    CHECK(heavies_cancel_if(book->pool, NULL, NULL) == 0);
+    CHECK(atomic_load(&sys.refused) == SYS_MEMORY && heavies_count(book->pool) == 9);
+    sys_refuse_from(2); /* room for some */
+    book->canceled = heavies_cancel_if(book->pool, NULL, NULL);
+    CHECK(atomic_load(&sys.refused) == SYS_MEMORY);
+    CHECK(book->canceled > 0 && heavies_count(book->pool) == 9 - book->canceled);
+    sys_refuse(0);
+    CHECK(heavies_help(book->pool) && book->ran == 2);
+  }
+  return 0;
+}
+
+static void heavy_done(void *task, int error, void *ctx) {
+  (void)ctx;
+  CHECK(error == 0 || (error == FQ_CANCELED && *(const unsigned char *)task > 0));
+}
+
+static void no_memory_to_help_or_cancel(void) {
+  struct heavy_book book = {.ran = 0};
+  heavies p;
+  fq_config config = {.worker = heavy_work, .done = heavy_done, .ctx = &book, .threads = 1};
+  book.pool = &p;
+  CHECK(heavies_init(&p, &config) == FQ_OK);
+  heavies_pause(&p);
+  for (unsigned char i = 0; i < 10; i++) {
+    struct heavy heavy = {{i}};
+    CHECK(heavies_push(&p, heavy, FQ_FOREVER) == FQ_OK);
+  }
+  heavies_resume(&p);
+  CHECK(heavies_wait(&p, FQ_FOREVER) == FQ_OK);
+  CHECK(book.ran + book.canceled == 10);
+  fq_stats stats = heavies_stats(&p);
+  CHECK(stats.completed == book.ran && stats.canceled == book.canceled && stats.submitted == 10);
+  CHECK(heavies_destroy(&p, FQ_DRAIN) == FQ_OK);
+  CHECK(sys_is_tidy());
+}
+
 /* An unbounded queue that cannot grow refuses the task, and goes on. */
 static void queue_that_cannot_grow(void) {
   static struct book book;
@@ -301,24 +359,143 @@ static void tasks_wake_workers(void) {
   }
 }
 
+/* A bulk push finds min(tasks, sleepers, free places) workers and wakes these, whatever its batch;
+ * what starts beyond them waits for one of them to end. */
+static void bulk_wakes_no_more_than_places(void) {
+  static const size_t batches[] = {1, 2, 32};
+  for (size_t b = 0; b < COUNT_OF(batches); b++) {
+    for (size_t n = 1; n <= WORKERS + 2; n++) {
+      for (size_t concurrency = 1; concurrency <= WORKERS; concurrency += 2) {
+        static struct book book;
+        struct job bulk[WORKERS + 2];
+        jobs p;
+        size_t busy = n < concurrency ? n : concurrency;
+        fq_config config = {.threads = WORKERS, .concurrency = concurrency, .batch = batches[b]};
+        if (!book_start(&book, &p, config)) {
+          return;
+        }
+        for (uint32_t i = 0; i < n; i++) {
+          bulk[i] = (struct job){.number = i, .act = stop_at_gate};
+        }
+        UNTIL(atomic_load(&sys.sleeping) == WORKERS);
+        sys_watch(&p, sizeof(p));
+        CHECK(jobs_push_n(&p, bulk, n, FQ_FOREVER, NULL) == n);
+        CHECK(atomic_load(&sys.wakes) == busy);
+        UNTIL(atomic_load(&book.started) == busy && atomic_load(&sys.sleeping) == WORKERS - busy);
+        CHECK(jobs_running(&p) + jobs_count(&p) == n && atomic_load(&sys.wakes) == busy);
+        atomic_store(&book.gate, true);
+        CHECK(jobs_destroy(&p, FQ_DRAIN) == FQ_OK);
+        book_check(&book, n);
+        CHECK(sys_is_tidy());
+      }
+    }
+  }
+}
+
+/* Tasks that nobody may start wake nobody; what lets k of them start wakes k. */
+static void paused_workers_sleep(void) {
+  static struct book book;
+  jobs p;
+  if (!book_start(&book, &p, (fq_config){.threads = WORKERS, .concurrency = 3})) {
+    return;
+  }
+  jobs_pause(&p);
+  UNTIL(atomic_load(&sys.sleeping) == WORKERS);
+  sys_watch(&p, sizeof(p));
+  for (uint32_t i = 0; i < 20; i++) {
+    CHECK(jobs_push(&p, (struct job){.number = i, .act = stop_until_opened}, FQ_NOWAIT) == FQ_OK);
+  }
+  CHECK(atomic_load(&sys.wakes) == 0 && atomic_load(&sys.sleeping) == WORKERS);
+  jobs_resume(&p);
+  CHECK(atomic_load(&sys.wakes) == 3);
+  UNTIL(atomic_load(&book.started) == 3 && atomic_load(&sys.sleeping) == WORKERS - 3);
+  CHECK(jobs_set_concurrency(&p, 5) == FQ_OK);
+  CHECK(atomic_load(&sys.wakes) == 5);
+  UNTIL(atomic_load(&book.started) == 5 && atomic_load(&sys.sleeping) == WORKERS - 5);
+  CHECK(jobs_set_concurrency(&p, 1) == FQ_OK);
+  jobs_pause(&p);
+  atomic_store(&book.opened, 20);
+  CHECK(jobs_wait_running(&p, FQ_FOREVER) == FQ_OK);
+  UNTIL(atomic_load(&sys.sleeping) == WORKERS);
+  CHECK(atomic_load(&book.started) == 5 && jobs_count(&p) == 15);
+  sys_watch(&p, sizeof(p));
+  CHECK(jobs_cancel_if(&p, NULL, NULL) == 15 && atomic_load(&sys.wakes) == 0);
+  jobs_resume(&p);
+  CHECK(jobs_wait(&p, FQ_FOREVER) == FQ_OK && atomic_load(&sys.wakes) == 0);
+  CHECK(jobs_destroy(&p, FQ_DRAIN) == FQ_OK);
+  book_check(&book, 20);
+  CHECK(sys_is_tidy());
+}
+
 /* -- Threads that wait ------------------------------------------------------------------------- */
 
 enum { GUESTS = 6 };
 
 struct guest {
   jobs *pool;
-  bool pushes;
+  bool pushes, front, rests; /* name_push, ..._front, ..._wait_running; otherwise ..._wait */
   struct job job;
   int64_t timeout, took;
   fq_status status;
 };
 
+static bool is_number(const void *task, void *arg) {
+  return ((const struct job *)task)->number == *(const uint32_t *)arg;
+}
+
+/* arg: how many there are, then their numbers. */
+static bool note_number(const void *task, void *arg) {
+  uint32_t *order = (uint32_t *)arg;
+  order[++order[0]] = ((const struct job *)task)->number;
+  return true;
+}
+
 static void *guest_main(void *arg) {
   struct guest *g = (struct guest *)arg;
   int64_t start = now_ns();
-  g->status = g->pushes ? jobs_push(g->pool, g->job, g->timeout) : jobs_wait(g->pool, g->timeout);
+  g->status = g->front    ? jobs_push_front(g->pool, g->job, g->timeout)
+              : g->pushes ? jobs_push(g->pool, g->job, g->timeout)
+              : g->rests  ? jobs_wait_running(g->pool, g->timeout)
+                          : jobs_wait(g->pool, g->timeout);
   g->took = now_ns() - start;
   return NULL;
+}
+
+/* Dropped tasks leave room for those who wait to push, and one who pushes to the front gets there;
+ * close lets them go. */
+static void cancel_makes_room(void) {
+  for (int front = 0; front < 2; front++) {
+    static struct book book;
+    struct guest guest = {.pushes = front == 0, .front = front != 0, .timeout = FQ_FOREVER};
+    struct crew crew = {0};
+    uint32_t number = 1, order[4] = {0};
+    jobs p;
+    if (!start_at_gate(&book, &p, 2)) {
+      return;
+    }
+    for (; number <= 2; number++) {
+      CHECK(jobs_push(&p, (struct job){.number = number}, FQ_NOWAIT) == FQ_OK);
+    }
+    guest.pool = &p;
+    guest.job.number = number++;
+    crew_add(&crew, guest_main, &guest);
+    UNTIL(atomic_load(&sys.sleeping) == 1);
+    CHECK(jobs_cancel_if(&p, is_number, &(uint32_t){1}) == 1);
+    crew_join(&crew);
+    CHECK(guest.status == FQ_OK);
+    jobs_each(&p, note_number, order);
+    CHECK(order[0] == 2 && order[1] == (front != 0 ? 3 : 2) && order[2] == (front != 0 ? 2 : 3));
+    guest.job.number = number++;
+    crew_add(&crew, guest_main, &guest);
+    UNTIL(atomic_load(&sys.sleeping) == 1);
+    jobs_close(&p);
+    crew_join(&crew);
+    CHECK(guest.status == FQ_CLOSED && jobs_count(&p) == 2);
+    atomic_store(&book.gate, true);
+    CHECK(jobs_wait(&p, FQ_FOREVER) == FQ_OK && jobs_destroy(&p, FQ_CANCEL) == FQ_OK);
+    book_check(&book, 4);
+    CHECK(sys_is_tidy());
+  }
 }
 
 /* When one call says that the pool was idle, everyone who waits is told so, although it is busy
@@ -350,6 +527,42 @@ static void idle_for_a_moment(void) {
     atomic_store(&book.gate, true);
     CHECK(jobs_destroy(&p, FQ_DRAIN) == FQ_OK);
     book_check(&book, 2);
+    CHECK(sys_is_tidy());
+  }
+}
+
+/* The same with the moment when nothing runs, and what was queued starts right after it. */
+static void at_rest_for_a_moment(void) {
+  for (size_t round = 0; round < ROUNDS(200); round++) {
+    static struct book book;
+    struct guest guests[GUESTS];
+    struct crew crew = {0};
+    jobs p;
+    if (!start_at_gate(&book, &p, 0)) {
+      return;
+    }
+    jobs_pause(&p);
+    for (uint32_t i = 1; i <= 2; i++) {
+      CHECK(jobs_push(&p, (struct job){.number = i, .act = stop_until_opened}, 0) == FQ_OK);
+    }
+    for (size_t i = 0; i < GUESTS; i++) {
+      guests[i] =
+          (struct guest){.pool = &p, .rests = true, .timeout = i % 2 == 0 ? FQ_FOREVER : INT64_MAX};
+      crew_add(&crew, guest_main, &guests[i]);
+    }
+    UNTIL(atomic_load(&sys.sleeping) == GUESTS);
+    atomic_store(&book.gate, true);
+    while (jobs_wait_running(&p, round % 2 == 0 ? FQ_FOREVER : FQ_NOWAIT) != FQ_OK) {
+    }
+    jobs_resume(&p);
+    crew_join(&crew); /* while the next task runs */
+    CHECK(jobs_running(&p) == 1 && jobs_count(&p) == 1);
+    for (size_t i = 0; i < GUESTS; i++) {
+      CHECK(guests[i].status == FQ_OK);
+    }
+    atomic_store(&book.opened, 3);
+    CHECK(jobs_destroy(&p, FQ_DRAIN) == FQ_OK);
+    book_check(&book, 3);
     CHECK(sys_is_tidy());
   }
 }
@@ -510,12 +723,17 @@ int main(void) {
   RUN(init_fails_with_its_allocator);
   RUN(workers_need_nothing_more);
   RUN(waits_that_cannot_be);
+  RUN(no_memory_to_help_or_cancel);
   RUN(queue_that_cannot_grow);
   RUN(callbacks_hold_no_lock);
   RUN(tasks_do_not_allocate);
   RUN(no_wake_for_a_busy_worker);
   RUN(tasks_wake_workers);
+  RUN(bulk_wakes_no_more_than_places);
+  RUN(paused_workers_sleep);
+  RUN(cancel_makes_room);
   RUN(idle_for_a_moment);
+  RUN(at_rest_for_a_moment);
   RUN(destroy_with_threads_inside);
   RUN(destroy_when_time_is_up);
   RUN(destroy_waits_for_a_thread_that_leaves);

@@ -26,6 +26,7 @@ enum sys_kind { SYS_NOTHING, SYS_MEMORY, SYS_OTHER };
 static struct {
   atomic_size_t requests;     /* for memory, locks, conditions, threads */
   atomic_size_t refuse_at;    /* the request that is refused, counted from 1; 0: none */
+  atomic_bool lasting;        /* and all after it */
   atomic_int refused;         /* what that was: a sys_kind */
   atomic_size_t live;         /* what was given and not given back */
   atomic_size_t allocations;  /* of memory */
@@ -52,9 +53,16 @@ static inline void sys_watch(const void *object, size_t size) {
 
 /* From now on, the k-th request is refused; 0: none. */
 static inline void sys_refuse(size_t k) {
+  atomic_store(&sys.lasting, false);
   atomic_store(&sys.refused, SYS_NOTHING);
   atomic_store(&sys.requests, 0);
   atomic_store(&sys.refuse_at, k);
+}
+
+/* The k-th and all that follow. */
+static inline void sys_refuse_from(size_t k) {
+  sys_refuse(k);
+  atomic_store(&sys.lasting, true);
 }
 
 /* At the end of a test: everything was given back, nothing that was in use, and no rule was
@@ -67,7 +75,8 @@ static inline bool sys_is_tidy(void) {
 }
 
 static inline bool sys_refuses(enum sys_kind kind) {
-  if (atomic_fetch_add(&sys.requests, 1) + 1 != atomic_load(&sys.refuse_at)) {
+  size_t n = atomic_fetch_add(&sys.requests, 1) + 1, at = atomic_load(&sys.refuse_at);
+  if (n != at && (n < at || !atomic_load(&sys.lasting))) {
     return false;
   }
   atomic_store(&sys.refused, kind);
