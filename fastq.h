@@ -204,17 +204,11 @@ FQI_INLINE size_t fqi_min(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Room for the system's objects, so that no system header is needed here; the implementation checks
  * the sizes. */
-typedef union fqi_lock {
+typedef union fqi_opaque {
   unsigned char bytes[64];
   uint64_t align;
   void *pointer;
-} fqi_lock;
-
-typedef union fqi_cond {
-  unsigned char bytes[64];
-  uint64_t align;
-  void *pointer;
-} fqi_cond;
+} fqi_lock, fqi_cond;
 
 typedef struct fqi_thread {
   union {
@@ -370,7 +364,7 @@ FQI_INLINE unsigned char *fqi_ring_place(const fq_ring *r, size_t i, size_t size
 /* name_push: put one item at the tail.
  *   Returns   FQ_OK; FQ_FULL (fixed); FQ_NOMEM (growing: unchanged); FQ_INVALID for NULL
  *   Allocates when a growing ring is full: twice its capacity */
-FQI_INLINE fq_status fqi_ring_push(fq_ring *r, const void *item, size_t size) {
+FQI_INLINE fq_status fqi_ring_push(fq_ring *r, const void *item, size_t size, bool front) {
   if (r == NULL) {
     return FQ_INVALID;
   }
@@ -380,25 +374,10 @@ FQI_INLINE fq_status fqi_ring_push(fq_ring *r, const void *item, size_t size) {
       return status;
     }
   }
-  memcpy(fqi_ring_place(r, r->count, size), item, size);
-  r->count++;
-  return FQ_OK;
-}
-
-/* name_push_front: put one item before the head: the next pop returns it. Otherwise as
- * name_push. */
-FQI_INLINE fq_status fqi_ring_push_front(fq_ring *r, const void *item, size_t size) {
-  if (r == NULL) {
-    return FQ_INVALID;
+  if (front) {
+    r->head = (r->head == 0 ? r->capacity : r->head) - 1;
   }
-  if (FQI_RARE(r->count == r->capacity)) {
-    fq_status status = fqi_ring_grow(r, 1, NULL);
-    if (status != FQ_OK) {
-      return status;
-    }
-  }
-  r->head = (r->head == 0 ? r->capacity : r->head) - 1;
-  memcpy(r->data + r->head * size, item, size);
+  memcpy(fqi_ring_place(r, front ? 0 : r->count, size), item, size);
   r->count++;
   return FQ_OK;
 }
@@ -419,83 +398,47 @@ FQI_INLINE fq_status fqi_ring_pop(fq_ring *r, void *out, size_t size) {
   return FQ_OK;
 }
 
-/* Room for n more, if need be by growing: how many of the n fit now. A storage that growth replaced
- * is handed back in old, because the items may lie in it; the caller frees it when they are
- * copied. */
-FQI_INLINE size_t fqi_ring_room(fq_ring *r, size_t n, size_t size, fqi_block *old) {
-  old->memory = NULL;
-  if (!fqi_size_ok(n, size)) {
-    return 0;
+/* Copies n items in before the head or behind the tail, growing if need be: all or as many as fit,
+ * and n becomes their number. The items may lie in the storage that growth replaces. */
+FQI_INLINE fq_status fqi_ring_put(fq_ring *r, const void *items, size_t *n, size_t size, bool front,
+                                  bool all) {
+  fqi_block old = {NULL, 0};
+  fq_status status = FQ_OK;
+  if (r == NULL || (items == NULL && *n > 0) || !fqi_size_ok(*n, size)) {
+    *n = 0;
+    return FQ_INVALID;
   }
-  if (FQI_RARE(n > r->capacity - r->count)) {
-    (void)fqi_ring_grow(r, n, old);
+  if (FQI_RARE(*n > r->capacity - r->count)) {
+    status = fqi_ring_grow(r, *n, &old);
+    if (status != FQ_OK) {
+      *n = all ? 0 : r->capacity - r->count;
+    }
   }
-  return fqi_min(n, r->capacity - r->count);
+  if (*n > 0) {
+    r->head = front ? fqi_ring_index(r, r->capacity - *n) : r->head;
+    fqi_copy_in(r->data, r->capacity, front ? r->head : fqi_ring_index(r, r->count), items, *n,
+                size);
+    r->count += *n;
+  }
+  if (FQI_RARE(old.memory != NULL)) {
+    fqi_ring_free(r, &old);
+  }
+  return status;
 }
 
 /* name_push_n: copy n items to the tail, in order.
  *   items     n items, yours again on return; they may lie in the ring itself
  *   Returns   how many were taken, a prefix: all of them, unless a fixed ring is full or a growing
  *             one gets no memory; 0 for NULL or a size that overflows
- *   Allocates when a growing ring has too little room */
-FQI_INLINE size_t fqi_ring_push_n(fq_ring *r, const void *items, size_t n, size_t size) {
-  fqi_block old;
-  if (r == NULL || items == NULL) {
-    return 0;
-  }
-  n = fqi_ring_room(r, n, size, &old);
-  if (n > 0) {
-    fqi_copy_in(r->data, r->capacity, fqi_ring_index(r, r->count), items, n, size);
-    r->count += n;
-  }
-  if (FQI_RARE(old.memory != NULL)) {
-    fqi_ring_free(r, &old);
-  }
-  return n;
-}
-
-/* name_push_front_n: put n items before the head as they stand: the next pop returns items[0].
- * Otherwise as name_push_n. */
-FQI_INLINE size_t fqi_ring_push_front_n(fq_ring *r, const void *items, size_t n, size_t size) {
-  fqi_block old;
-  if (r == NULL || items == NULL) {
-    return 0;
-  }
-  n = fqi_ring_room(r, n, size, &old);
-  if (n > 0) {
-    r->head = fqi_ring_index(r, r->capacity - n);
-    fqi_copy_in(r->data, r->capacity, r->head, items, n, size);
-    r->count += n;
-  }
-  if (FQI_RARE(old.memory != NULL)) {
-    fqi_ring_free(r, &old);
-  }
-  return n;
-}
-
-/* name_push_all: copy n items to the tail, all or none.
+ *   Allocates when a growing ring has too little room
+ * name_push_front_n: put n items before the head as they stand: the next pop returns items[0].
+ * name_push_all: all of the n items to the tail, or none.
  *   Returns   FQ_OK, also for n = 0; FQ_FULL (fixed), FQ_NOMEM (growing): unchanged;
- *             FQ_INVALID for NULL or a size that overflows
- *   Allocates when a growing ring has too little room */
-FQI_INLINE fq_status fqi_ring_push_all(fq_ring *r, const void *items, size_t n, size_t size) {
-  fqi_block old = {NULL, 0};
-  if (r == NULL || (items == NULL && n > 0) || !fqi_size_ok(n, size)) {
-    return FQ_INVALID;
-  }
-  if (FQI_RARE(n > r->capacity - r->count)) {
-    fq_status status = fqi_ring_grow(r, n, &old);
-    if (status != FQ_OK) {
-      return status;
-    }
-  }
-  if (n > 0) {
-    fqi_copy_in(r->data, r->capacity, fqi_ring_index(r, r->count), items, n, size);
-    r->count += n;
-  }
-  if (FQI_RARE(old.memory != NULL)) {
-    fqi_ring_free(r, &old);
-  }
-  return FQ_OK;
+ *             FQ_INVALID for NULL or a size that overflows */
+FQI_INLINE size_t fqi_ring_push_n(fq_ring *r, const void *items, size_t n, size_t size,
+                                  bool front) {
+  (void)fqi_ring_put(r, items, &n, size, front, false);
+  return n;
 }
 
 /* name_pop_n: take up to n items from the head, in order.
@@ -610,22 +553,22 @@ FQI_INLINE void fqi_ring_release(fq_ring *r, size_t n) {
   FQI_FACE size_t name##_count(const name *r_) { return fqi_ring_count(FQI_CRING(r_)); }           \
   FQI_FACE size_t name##_capacity(const name *r_) { return fqi_ring_capacity(FQI_CRING(r_)); }     \
   FQI_FACE fq_status name##_push(name *r_, T item_) {                                              \
-    return fqi_ring_push(FQI_RING(r_), &item_, sizeof(T));                                         \
+    return fqi_ring_push(FQI_RING(r_), &item_, sizeof(T), false);                                  \
   }                                                                                                \
   FQI_FACE fq_status name##_push_front(name *r_, T item_) {                                        \
-    return fqi_ring_push_front(FQI_RING(r_), &item_, sizeof(T));                                   \
+    return fqi_ring_push(FQI_RING(r_), &item_, sizeof(T), true);                                   \
   }                                                                                                \
   FQI_FACE fq_status name##_pop(name *r_, T *out_) {                                               \
     return fqi_ring_pop(FQI_RING(r_), out_, sizeof(T));                                            \
   }                                                                                                \
   FQI_FACE size_t name##_push_n(name *r_, T const *items_, size_t n_) {                            \
-    return fqi_ring_push_n(FQI_RING(r_), items_, n_, sizeof(T));                                   \
+    return fqi_ring_push_n(FQI_RING(r_), items_, n_, sizeof(T), false);                            \
   }                                                                                                \
   FQI_FACE size_t name##_push_front_n(name *r_, T const *items_, size_t n_) {                      \
-    return fqi_ring_push_front_n(FQI_RING(r_), items_, n_, sizeof(T));                             \
+    return fqi_ring_push_n(FQI_RING(r_), items_, n_, sizeof(T), true);                             \
   }                                                                                                \
   FQI_FACE fq_status name##_push_all(name *r_, T const *items_, size_t n_) {                       \
-    return fqi_ring_push_all(FQI_RING(r_), items_, n_, sizeof(T));                                 \
+    return fqi_ring_put(FQI_RING(r_), items_, &n_, sizeof(T), false, true);                        \
   }                                                                                                \
   FQI_FACE size_t name##_pop_n(name *r_, T *out_, size_t n_) {                                     \
     return fqi_ring_pop_n(FQI_RING(r_), out_, n_, sizeof(T));                                      \
@@ -652,18 +595,20 @@ FQI_INLINE void fqi_ring_release(fq_ring *r, size_t n) {
  * drive the second.
  *
  * A task is a value: push copies it in, and the worker and done get a pointer to the queue's copy,
- * which lies still until done returns. Nothing is allocated for it. Tasks start in the order they
- * were pushed, and every accepted task meets done exactly once.
+ * which lies still until done returns. Nothing is allocated for a task, unless the queue must grow.
+ * Tasks start in the order they were pushed, and done is called exactly once for every accepted
+ * task.
  *
- * Callbacks run without any lock and may call every verb; a call that would wait for itself says
- * FQ_DEADLOCK and touches nothing. They return: leaving one by longjmp, pthread_exit or a C++
- * exception is an error of the caller.
- *   on_saturated   tasks must wait for a place: the backlog went from 0 to 1
- *   on_empty       the last of the backlog was handed out, or dropped: it went back to 0
- *   on_drain       nothing is queued and nothing runs: once per busy period, after the last done */
+ * Callbacks run without any lock and may call every verb (pred and fn of name_cancel_if and
+ * name_each: some, see there); a call that would wait for itself says FQ_DEADLOCK and touches
+ * nothing. They return: leaving one by longjmp, pthread_exit or a C++ exception is an error of the
+ * caller. The backlog is the tasks that wait and find no free place:
+ *   on_saturated   it went from 0 to 1
+ *   on_empty       it went back to 0: the last of it was handed out, or dropped
+ *   on_drain       nothing waits and nothing runs: once per busy period, after the last done */
 
 typedef struct fq_config {
-  int (*worker)(void *task, void *ctx);           /* returns 0, an error code, or FQ_PENDING */
+  int (*worker)(void *task, void *ctx);           /* returns 0, an error, dispatch: or FQ_PENDING */
   void (*done)(void *task, int error, void *ctx); /* error: the worker's, or FQ_CANCELED */
   void *ctx;                                      /* for all the callbacks */
   size_t concurrency; /* tasks that run at once: dispatch 1 or more; pool 0 = threads */
@@ -699,7 +644,8 @@ typedef struct fqi_tally {
   size_t concurrency;
   size_t busy;    /* places taken: by a running task, in a pool by a worker with its batch */
   size_t running; /* tasks that started and have not ended */
-  size_t held;    /* callbacks under way for dropped tasks, for a drain or for a thread's start */
+  size_t held;    /* what else keeps it from being idle: on_drain or done for dropped tasks under
+                     way, threads that have not arrived */
   size_t peak;
   uint64_t completed, failed, canceled;
   uint64_t drained; /* completed + canceled at the last drain */
@@ -717,8 +663,8 @@ typedef struct fqi_view {
 /* name_pause: start nothing more; the running tasks run on. Again is fine: pauses are not counted.
  * name_resume: start what waits, as far as the concurrency allows.
  * name_set_concurrency: at once. Raising it starts tasks, lowering it lets the running ones end.
- *   Returns   FQ_OK; FQ_INVALID for NULL or 0, in a pool for more than its threads: unchanged;
- *             FQ_NOMEM (dispatch: unchanged); FQ_DEADLOCK in pred or fn
+ *   Returns   FQ_OK; or unchanged: FQ_INVALID for NULL, 0, a pool's more than its threads and a
+ *             dispatch's more than 16777215; FQ_NOMEM (dispatch); FQ_DEADLOCK in pred or fn
  *   Allocates dispatch: room for the tasks that run more than ever before */
 
 /* name_cancel_if: drop the waiting tasks for which pred(task, arg) is true (pred NULL: all), in
@@ -836,7 +782,8 @@ FQI_API fqi_view fqi_dispatch_view(const fq_dispatch *d);
  * name_push_front: the same before all that waits.
  * name_push_n: queue n tasks in order, as name_push.
  *   why       FQ_OK when all n were accepted; may be NULL
- *   Returns   how many were accepted: a prefix */
+ *   Returns   how many were accepted: a prefix. With a limit, those that start make room for more,
+ *             so state callbacks may be called several times within the call. */
 
 /* name_id: the handle of a running task, asked by its worker with the pointer it got.
  *   Returns   never 0 for a running task; 0 for any other pointer */
@@ -961,8 +908,8 @@ typedef struct fqi_chan_state {
 
 /* Reads the items of a channel as a stream; see name_next. Zero is the default of every member. */
 typedef struct fq_iter {
-  int64_t first_timeout_ns;   /* how long to wait for the first item; 0 or negative: for ever */
-  int64_t between_timeout_ns; /* how long for each item after it; 0 or negative: for ever */
+  int64_t first_timeout_ns;   /* for the first item; 0 or negative: for ever (no FQ_NOWAIT) */
+  int64_t between_timeout_ns; /* for each item after it; 0 or negative: for ever */
   size_t limit;               /* end after so many items; 0: none */
   size_t count;               /* result: items read */
   fq_status status;           /* result: why name_next returned false */
@@ -1151,6 +1098,7 @@ typedef struct fq_pool {
   fqi_block block;
   size_t helpers; /* guests that take up a place */
   size_t walker;  /* the thread that runs pred or fn, under both locks, or 0: atomic */
+  bool hooks;     /* any state callback is set */
   bool broken;    /* a thread or its thread_start failed */
   bool ending;    /* in name_destroy: a pause has no effect */
 } fq_pool;
@@ -1175,7 +1123,8 @@ FQI_API fqi_view fqi_pool_view(fq_pool *p);
  *   Returns   FQ_OK; FQ_NOMEM; FQ_SYSTEM when a lock or any of the threads cannot be had, or a
  *             thread_start fails; FQ_INVALID for NULL, no worker, concurrency above threads, or
  *             sizes that overflow. On failure nothing is left.
- *   Allocates room for limit tasks, and for batch tasks for each worker */
+ *   Allocates room for limit tasks, and for batch tasks for each worker. The allocator may be
+ *             called by several threads at once, and under the pool's locks. */
 
 /* name_push: queue one task, waiting for room if need be.
  *   Returns   FQ_OK; FQ_CLOSED; FQ_FULL with FQ_NOWAIT; FQ_TIMEOUT; FQ_NOMEM; FQ_SYSTEM;
@@ -1191,13 +1140,15 @@ FQI_API fqi_view fqi_pool_view(fq_pool *p);
 
 /* name_help: run the next task here, worker and done, if one may start. Inside a task it runs in
  * the place of that task, so a task can wait for others without holding up the pool. On a thread
- * that is no worker, the worker function gets the config's ctx.
+ * that is no worker, the worker function gets the config's ctx. Helping in a task that was helped
+ * nests on the caller's stack.
  *   Returns   true when it ran one; false when none waits, or none may start, or no memory for it
  *   Allocates room for the task, if it has more than 256 bytes */
 
 /* name_destroy: accept no more tasks, run or drop the queued ones, join every thread, free all.
  * A paused pool goes on for that. Threads that wait to push leave with FQ_CLOSED, those in
- * name_wait when all is done. After it returned nothing of the pool runs. Again is fine.
+ * name_wait when all is done, and it waits for those that help or cancel; no thread may come in any
+ * more. After it returned nothing of the pool runs. Again is fine.
  *   Returns   FQ_OK; FQ_DEADLOCK in a callback of this pool: nothing is touched; FQ_INVALID
  *   Blocks    until the running tasks end; with FQ_DRAIN the queued ones too */
 
@@ -1469,7 +1420,9 @@ static void fqi_thread_name(const char *name) {
   if (module != NULL) {
     describe = (describe_fn)(void (*)(void))GetProcAddress(module, "SetThreadDescription");
   }
-  if (describe != NULL && MultiByteToWideChar(CP_UTF8, 0, name, -1, wide, 64) > 0) {
+  int n = (int)strnlen(name, 63);
+  if (describe != NULL) {
+    wide[MultiByteToWideChar(CP_UTF8, 0, name, n, wide, 63)] = 0;
     (void)describe(GetCurrentThread(), wide);
   }
 }
@@ -1627,7 +1580,10 @@ static void fqi_thread_name(const char *name) {
 #if defined(__linux__)
   (void)prctl(PR_SET_NAME, name, 0, 0, 0);
 #elif defined(__APPLE__)
-  (void)pthread_setname_np(name);
+  char cut[64];
+  strncpy(cut, name, sizeof(cut) - 1);
+  cut[sizeof(cut) - 1] = 0;
+  (void)pthread_setname_np(cut);
 #elif defined(__FreeBSD__) || defined(__OpenBSD__)
   pthread_set_name_np(pthread_self(), name);
 #else
@@ -1873,16 +1829,16 @@ static bool fqi_tally_drains(fqi_tally *t, size_t waiting) {
   return due;
 }
 
+/* NULL: of what is no object. */
 static fqi_view fqi_tally_view(const fqi_tally *t, size_t waiting) {
-  fqi_view view;
-  view.stats.submitted = t->completed + t->canceled + t->running + waiting;
-  view.stats.completed = t->completed;
-  view.stats.failed = t->failed;
-  view.stats.canceled = t->canceled;
-  view.stats.peak = t->peak;
-  view.count = waiting;
-  view.running = t->running;
-  view.idle = fqi_tally_idle(t, waiting);
+  fqi_view view = {{0, 0, 0, 0, 0}, waiting, 0, true};
+  if (t != NULL) {
+    fq_stats stats = {t->completed + t->canceled + t->running + waiting, t->completed, t->failed,
+                      t->canceled, t->peak};
+    view.stats = stats;
+    view.running = t->running;
+    view.idle = fqi_tally_idle(t, waiting);
+  }
   return view;
 }
 
@@ -1893,7 +1849,7 @@ static void fqi_tasks_drop(fq_ring *tasks, fq_ring *dropped,
   (void)fqi_ring_init(dropped, 0, size, tasks->item_align, &tasks->allocator);
   for (size_t i = 0; i < n; i++) {
     void *task = fqi_ring_place(tasks, i, size);
-    if ((pred == NULL || pred(task, arg)) && fqi_ring_push(dropped, task, size) == FQ_OK) {
+    if ((pred == NULL || pred(task, arg)) && fqi_ring_push(dropped, task, size, false) == FQ_OK) {
       continue;
     }
     if (kept != i) {
@@ -2163,8 +2119,7 @@ static size_t fqi_dispatch_queue(fq_dispatch *d, const void *tasks, size_t n, bo
   } else if (room == 0) {
     *status = FQ_FULL;
   } else {
-    queued = front ? fqi_ring_push_front_n(&d->ring, tasks, fits, size)
-                   : fqi_ring_push_n(&d->ring, tasks, fits, size);
+    queued = fqi_ring_push_n(&d->ring, tasks, fits, size, front);
     *status = queued < fits ? FQ_NOMEM : FQ_OK;
   }
   if (queued > 0) {
@@ -2281,8 +2236,7 @@ FQI_API void fqi_dispatch_close(fq_dispatch *d) {
 }
 
 FQI_API fqi_view fqi_dispatch_view(const fq_dispatch *d) {
-  static const fqi_tally none = {0, 0, 0, 0, 0, 0, 0, 0, 0, false, false, false};
-  return fqi_dispatch_ok(d) ? fqi_tally_view(&d->tally, d->ring.count) : fqi_tally_view(&none, 0);
+  return fqi_dispatch_ok(d) ? fqi_tally_view(&d->tally, d->ring.count) : fqi_tally_view(NULL, 0);
 }
 
 FQI_API fq_status fqi_dispatch_destroy(fq_dispatch *d) {
@@ -2339,7 +2293,8 @@ struct fqi_waiter {
   fqi_waiter *next, *prev;
   const unsigned char *from; /* a writer's next item */
   unsigned char *to;         /* a reader's next place */
-  size_t min, max, count;    /* done from min on; at most max; moved so far */
+  size_t min, max, count;    /* done from min on; at most max; moved so far. An idler: go when
+                                at most min tasks run and max wait */
   fq_status status;
   int error;     /* with FQ_CLOSED: the channel's */
   bool front;    /* a writer's item goes before the head */
@@ -2398,21 +2353,21 @@ static void fqi_waiters_remove(fqi_waiters *list, fqi_waiter *w) {
   list->count--;
 }
 
-/* What a waiter needs to sleep; false when the system has no lock or condition for it. */
-static bool fqi_waiter_open(fqi_waiter *w) {
-  if (fqi_lock_init(&w->lock) != 0) {
+/* What a thread needs to sleep; false when the system has no lock or condition for it. */
+static bool fqi_monitor_init(fqi_lock *lock, fqi_cond *cond) {
+  if (fqi_lock_init(lock) != 0) {
     return false;
   }
-  if (fqi_cond_init(&w->cond) != 0) {
-    fqi_lock_destroy(&w->lock);
+  if (fqi_cond_init(cond) != 0) {
+    fqi_lock_destroy(lock);
     return false;
   }
   return true;
 }
 
-static void fqi_waiter_close(fqi_waiter *w) {
-  fqi_cond_destroy(&w->cond);
-  fqi_lock_destroy(&w->lock);
+static void fqi_monitor_destroy(fqi_lock *lock, fqi_cond *cond) {
+  fqi_cond_destroy(cond);
+  fqi_lock_destroy(lock);
 }
 
 /* Makes w, which is open, a member of list; fqi_chan_sleep comes next, without the lock. */
@@ -2473,8 +2428,7 @@ static void fqi_chan_admit(fq_chan *c, fqi_waiter *w) {
   size_t size = c->ring.item_size;
   size_t room = c->limit > c->ring.count ? c->limit - c->ring.count : 0;
   size_t n = fqi_min(room, w->max - w->count);
-  size_t moved = w->front ? fqi_ring_push_front_n(&c->ring, w->from, n, size)
-                          : fqi_ring_push_n(&c->ring, w->from, n, size);
+  size_t moved = fqi_ring_push_n(&c->ring, w->from, n, size, w->front);
   w->from += moved * size;
   w->count += moved;
   if (moved < n) {
@@ -2491,15 +2445,6 @@ static void fqi_chan_hand(fq_chan *c, fqi_waiter *w) {
   c->pop.count += n;
 }
 
-static void fqi_chan_find_wanted(fq_chan *c) {
-  c->wanted = SIZE_MAX;
-  for (fqi_waiter *w = c->readers.head; w != NULL && c->wanted > 1; w = w->next) {
-    if (!w->finished) {
-      c->wanted = fqi_min(c->wanted, w->min);
-    }
-  }
-}
-
 /* The same for a worker of a pool, who takes up a place with what it gets: a fair share, if there
  * are workers and places for more than one. */
 static void fqi_chan_hand_worker(fq_chan *c, fqi_waiter *w) {
@@ -2507,6 +2452,15 @@ static void fqi_chan_hand_worker(fq_chan *c, fqi_waiter *w) {
   w->max = fqi_min(w->max, (c->ring.count - 1) / sharers + 1);
   fqi_chan_hand(c, w);
   fqi_tally_start(c->tally, w->count);
+}
+
+static void fqi_chan_find_wanted(fq_chan *c) {
+  c->wanted = SIZE_MAX;
+  for (fqi_waiter *w = c->readers.head; w != NULL && c->wanted > 1; w = w->next) {
+    if (!w->finished) {
+      c->wanted = fqi_min(c->wanted, w->min);
+    }
+  }
 }
 
 /* Serves the waiting readers that have enough now; the last of them, or NULL. */
@@ -2637,6 +2591,7 @@ static bool fqi_chan_sleep(fq_chan *c, fqi_waiters *list, fqi_waiter *w, int64_t
   }
   fqi_chan_enter(c);
   fqi_waiters_remove(list, w);
+  w->status = w->finished ? w->status : FQ_TIMEOUT;
   if (c->push.awaited) {
     fqi_cond_signal(&c->push.left);
   }
@@ -2801,7 +2756,7 @@ static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t deadline) {
       /* done */
     } else if (deadline == 0) {
       w->status = FQ_FULL;
-    } else if (!fqi_waiter_open(w)) {
+    } else if (!fqi_monitor_init(&w->lock, &w->cond)) {
       w->status = FQ_SYSTEM;
     } else {
       fqi_waiter_link(w, &c->writers);
@@ -2813,10 +2768,9 @@ static void fqi_chan_write(fq_chan *c, fqi_waiter *w, int64_t deadline) {
     return;
   }
   if (!fqi_chan_sleep(c, &c->writers, w, deadline)) {
-    w->status = w->finished ? w->status : FQ_TIMEOUT;
     fqi_chan_leave(c, false);
   }
-  fqi_waiter_close(w);
+  fqi_monitor_destroy(&w->lock, &w->cond);
 }
 
 /* Runs a reader's call to its end, with both locks. */
@@ -2834,7 +2788,7 @@ static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t deadline) {
     } else if (w->count < w->min) {
       w->status = FQ_EMPTY;
     }
-  } else if (!fqi_waiter_open(w)) {
+  } else if (!fqi_monitor_init(&w->lock, &w->cond)) {
     w->status = FQ_SYSTEM;
   } else {
     fqi_waiter_link(w, &c->readers);
@@ -2849,11 +2803,10 @@ static void fqi_chan_read(fq_chan *c, fqi_waiter *w, int64_t deadline) {
     if (!w->finished) {
       fqi_chan_find_wanted(c);
       fqi_chan_take(c, w);
-      w->status = FQ_TIMEOUT;
     }
     fqi_chan_leave(c, false);
   }
-  fqi_waiter_close(w);
+  fqi_monitor_destroy(&w->lock, &w->cond);
 }
 
 static bool fqi_side_init(fqi_side *side) {
@@ -2861,19 +2814,7 @@ static bool fqi_side_init(fqi_side *side) {
   side->seen = side->count;
   side->peak = SIZE_MAX;
   side->patience = FQI_PATIENCE;
-  if (fqi_lock_init(&side->lock) != 0) {
-    return false;
-  }
-  if (fqi_cond_init(&side->left) != 0) {
-    fqi_lock_destroy(&side->lock);
-    return false;
-  }
-  return true;
-}
-
-static void fqi_side_destroy(fqi_side *side) {
-  fqi_cond_destroy(&side->left);
-  fqi_lock_destroy(&side->lock);
+  return fqi_monitor_init(&side->lock, &side->left);
 }
 
 FQI_API fq_status fqi_chan_init(fq_chan *c, size_t limit, size_t size, size_t align,
@@ -2893,7 +2834,7 @@ FQI_API fq_status fqi_chan_init(fq_chan *c, size_t limit, size_t size, size_t al
       fqi_chan_settle(c);
       return FQ_OK;
     }
-    fqi_side_destroy(&c->push);
+    fqi_monitor_destroy(&c->push.lock, &c->push.left);
   }
   fqi_ring_destroy(&c->ring);
   return FQ_SYSTEM;
@@ -2916,8 +2857,8 @@ FQI_API void fqi_chan_destroy(fq_chan *c) {
     fqi_cond_wait(&c->push.left, &c->push.lock, INT64_MAX);
   }
   fqi_lock_release(&c->push.lock);
-  fqi_side_destroy(&c->push);
-  fqi_side_destroy(&c->pop);
+  fqi_monitor_destroy(&c->push.lock, &c->push.left);
+  fqi_monitor_destroy(&c->pop.lock, &c->pop.left);
   fqi_ring_destroy(&c->ring);
 }
 
@@ -3191,6 +3132,8 @@ static bool fqi_pool_leave(fq_pool *p, fqi_waiter *taker) {
       fqi_waiter_serve(w, &c->idlers, FQ_OK, &c->wakes);
     }
   }
+  p->tally.watched =
+      p->hooks || p->tally.paused || p->helpers > 0 || p->tally.concurrency < p->threads;
   fqi_chan_leave(c, fqi_tally_saturates(&p->tally, c->ring.count));
   return emptied && taker == NULL;
 }
@@ -3338,7 +3281,7 @@ static fq_status fqi_pool_rest(fq_pool *p, size_t running, size_t waiting, int64
   fqi_waiter w;
   fqi_waiter_init(&w, NULL, NULL, running, waiting);
   fqi_pool_enter(p);
-  bool waits = !fqi_pool_rests(p, &w) && timeout != 0 && fqi_waiter_open(&w);
+  bool waits = !fqi_pool_rests(p, &w) && timeout != 0 && fqi_monitor_init(&w.lock, &w.cond);
   if (waits) {
     fqi_waiter_link(&w, &c->idlers);
   } else if (!fqi_pool_rests(p, &w)) {
@@ -3347,20 +3290,11 @@ static fq_status fqi_pool_rest(fq_pool *p, size_t running, size_t waiting, int64
   (void)fqi_pool_leave(p, NULL);
   if (waits) {
     if (!fqi_chan_sleep(c, &c->idlers, &w, deadline)) {
-      w.status = w.finished ? w.status : FQ_TIMEOUT;
       fqi_chan_leave(c, false);
     }
-    fqi_waiter_close(&w);
+    fqi_monitor_destroy(&w.lock, &w.cond);
   }
   return w.status;
-}
-
-/* How closely the account must be watched, after a change of it. */
-static void fqi_pool_watch(fq_pool *p) {
-  const fq_config *config = &p->config;
-  p->tally.watched = p->tally.paused || p->helpers > 0 || p->tally.concurrency < p->threads ||
-                     config->on_saturated != NULL || config->on_empty != NULL ||
-                     config->on_drain != NULL;
 }
 
 /* Starts the workers and waits until all of them have arrived; p->threads is how many there are to
@@ -3374,17 +3308,16 @@ static fq_status fqi_pool_start(fq_pool *p, size_t threads, unsigned char *tasks
     worker->self = 0;
     worker->held = 1;
     worker->runs = false;
-    p->broken = !fqi_waiter_open(&worker->waiter);
+    p->broken = !fqi_monitor_init(&worker->waiter.lock, &worker->waiter.cond);
     if (!p->broken &&
         fqi_thread_start(&worker->thread, fqi_pool_work, worker, p->config.stack_size) != 0) {
-      fqi_waiter_close(&worker->waiter);
+      fqi_monitor_destroy(&worker->waiter.lock, &worker->waiter.cond);
       p->broken = true;
     }
     p->threads += !p->broken;
     p->tally.held += !p->broken;
   }
-  fqi_pool_watch(p);
-  fqi_chan_leave(&p->queue, false);
+  (void)fqi_pool_leave(p, NULL);
   fq_status status = fqi_pool_rest(p, SIZE_MAX, SIZE_MAX, FQ_FOREVER);
   return status == FQ_OK && p->broken ? FQ_SYSTEM : status;
 }
@@ -3431,6 +3364,7 @@ FQI_API fq_status fqi_pool_init(fq_pool *p, const fq_config *config, size_t size
   p->config.batch = batch;
   p->tally.concurrency = config->concurrency != 0 ? fqi_min(config->concurrency, threads) : threads;
   p->queue.tally = &p->tally;
+  p->hooks = config->on_saturated != NULL || config->on_empty != NULL || config->on_drain != NULL;
   p->queue.push.peak = 0;
   p->queue.notify = config->on_saturated != NULL ? fqi_pool_saturated : NULL;
   p->queue.notify_ctx = p;
@@ -3486,17 +3420,11 @@ FQI_API void fqi_pool_each(fq_pool *p, bool (*fn)(const void *task, void *arg), 
   }
 }
 
-/* The end of a step that may let many tasks start or many threads go. */
-static void fqi_pool_change(fq_pool *p) {
-  fqi_pool_watch(p);
-  (void)fqi_pool_leave(p, NULL);
-}
-
 FQI_API void fqi_pool_pause(fq_pool *p, bool paused) {
   if (fqi_pool_refuses(p) == FQ_OK) {
     fqi_pool_enter(p);
     p->tally.paused = paused && !p->ending;
-    fqi_pool_change(p);
+    (void)fqi_pool_leave(p, NULL);
   }
 }
 
@@ -3508,7 +3436,7 @@ FQI_API fq_status fqi_pool_set_concurrency(fq_pool *p, size_t concurrency) {
   if (status == FQ_OK) {
     fqi_pool_enter(p);
     p->tally.concurrency = concurrency;
-    fqi_pool_change(p);
+    (void)fqi_pool_leave(p, NULL);
   }
   return status;
 }
@@ -3522,10 +3450,9 @@ FQI_API void fqi_pool_close(fq_pool *p) {
 }
 
 FQI_API fqi_view fqi_pool_view(fq_pool *p) {
-  static const fqi_tally none = {0, 0, 0, 0, 0, 0, 0, 0, 0, false, false, false};
   fq_status refused = fqi_pool_refuses(p);
   if (refused == FQ_INVALID) {
-    return fqi_tally_view(&none, 0);
+    return fqi_tally_view(NULL, 0);
   }
   if (refused == FQ_OK) {
     fqi_pool_enter(p);
@@ -3559,7 +3486,6 @@ static bool fqi_pool_run_next(fq_pool *p, void *room) {
     fqi_tally_start(&p->tally, 1);
     p->tally.busy -= nested;
     p->helpers += !nested;
-    fqi_pool_watch(p);
     fqi_guest_arrive(c, &guest, true);
   }
   (void)fqi_pool_leave(p, &w);
@@ -3572,7 +3498,6 @@ static bool fqi_pool_run_next(fq_pool *p, void *room) {
   fqi_pool_enter(p);
   p->tally.busy += nested;
   p->helpers -= !nested;
-  fqi_pool_watch(p);
   fqi_tally_end(&p->tally, 1, error != 0);
   guest.runs = false;
   fqi_pool_drain(p);
@@ -3627,7 +3552,7 @@ FQI_API fq_status fqi_pool_destroy(fq_pool *p, fq_how how) {
   }
   for (size_t i = 0; i < p->threads; i++) {
     fqi_thread_join(&p->workers[i].thread);
-    fqi_waiter_close(&p->workers[i].waiter);
+    fqi_monitor_destroy(&p->workers[i].waiter.lock, &p->workers[i].waiter.cond);
   }
   fq_allocator allocator = p->queue.ring.allocator;
   fqi_chan_destroy(&p->queue); /* when the guests have left */
@@ -3723,7 +3648,7 @@ FQI_API fq_status fq_group_wait(fq_group *g, int64_t timeout) {
   fqi_waiter w;
   fqi_waiter_init(&w, NULL, NULL, 0, 0);
   fqi_lock_acquire(&g->lock);
-  bool waits = g->count > 0 && timeout != 0 && fqi_waiter_open(&w);
+  bool waits = g->count > 0 && timeout != 0 && fqi_monitor_init(&w.lock, &w.cond);
   if (waits) {
     fqi_waiter_link(&w, &g->waiters);
   } else if (g->count > 0) {
@@ -3743,7 +3668,7 @@ FQI_API fq_status fq_group_wait(fq_group *g, int64_t timeout) {
       (void)fqi_waiter_park(&w, INT64_MAX);
     }
   }
-  fqi_waiter_close(&w);
+  fqi_monitor_destroy(&w.lock, &w.cond);
   return w.status;
 }
 

@@ -436,7 +436,7 @@ static void taken(struct tracked *t, const uint64_t *items, size_t n, size_t acc
 }
 
 static void push_some(struct tracked *t, size_t n, bool one_by_one) {
-  uint64_t items[200];
+  uint64_t items[200] = {0};
   for (size_t i = 0; i < n; i++) {
     items[i] = t->next++;
   }
