@@ -3175,7 +3175,6 @@ static size_t fqi_pool_await(fqi_worker *worker, size_t n, size_t failed) {
     fqi_tally_start(&p->tally, w->count);
   } else if (c->ring.count > 0 || !c->closed) {
     fqi_waiter_link(w, &c->readers);
-    c->wanted = 1;
     waits = true;
   }
   (void)fqi_pool_leave(p, w);

@@ -1,59 +1,11 @@
-/* interleave.c: short channel and pool programs under the scheduler of sched.h.
- *
- *   interleave [-v]                every program: all schedules up to a number of preemptions, then
- *                                  random ones; FASTQ_SEEDS is how many of these in all (100,000)
- *   interleave [-v] NAME           one program
- *   interleave NAME SEED           one schedule again, step by step; as a failure prints it
- *   interleave NAME @LIST
- *   -pN   up to N preemptions (3; 14 at most)
- *   -x    walk on from states that were met before, too: slow, and shows that this finds no more
- *
- * Plain builds with glibc only: sanitizers do not go with coroutines, musl has no makecontext. */
+/* interleave.c: short programs of threads that share a channel, under the scheduler of sched.h. How
+ * they are run is in interleave.h. */
+#include "interleave.h"
+#ifndef UNFIT
 
-/* What a compiler for this test must have, asked before any header. The checked longjmp of
- * _FORTIFY_SOURCE refuses to change stacks. */
-#undef _FORTIFY_SOURCE
-#define _XOPEN_SOURCE 700
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
-    __has_feature(memory_sanitizer)
-#define UNFIT "coroutines do not go with sanitizers"
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define UNFIT "coroutines do not go with sanitizers"
-#endif
-#if defined(__has_include)
-#if !__has_include(<gnu/libc-version.h>)
-#define UNFIT "made for glibc"
-#endif
-#endif
-
-#ifdef UNFIT
-#include "test.h"
-
-static void interleave(void) { SKIP(UNFIT); }
-
-int main(void) {
-  RUN(interleave);
-  return test_end();
-}
-
-#else
-
-#define FQI_PLATFORM_HEADER "tests/sched.h"
-#define FQI_PATIENCE        0 /* a second look before sleeping is only more of the same */
-#define FASTQ_INDEX_ORIGIN  ((size_t)-2) /* the counts wrap within the programs */
-#define FASTQ_MALLOC(n)     sched_alloc(n)
-#define FASTQ_FREE(p)       sched_free(p)
-#define FASTQ_IMPLEMENTATION
-#include "../fastq.h"
-#include "test.h"
-#include <time.h>
-
-enum { MOST = 16, ERROR_CODE = 7, TASKS = 8 };
+enum { MOST = 16, ERROR_CODE = 7 };
 
 FQ_CHAN(chan, int);
-FQ_POOL(pool, int);
 
 /* An item is producer * 100 + number. Each thread writes only its own lists. */
 typedef struct item_list {
@@ -75,9 +27,6 @@ static struct {
   size_t notices;
 
   chan replies[SCHED_THREADS];
-
-  pool p;
-  int started[TASKS], done[TASKS], errors[TASKS];
 } world;
 
 /* --- What the threads of the programs do: calls that are checked and written down --- */
@@ -445,11 +394,10 @@ static void close_and_destroy(void) {
 /* --- Before and after --- */
 
 static void set_up(void) {
-  int faults = sched.faults;
   memset(&world, 0, sizeof(world));
-  sched.faults = 0;
+  sched_calm(true);
   EXPECT(chan_init(&world.c, sched.program->limit) == FQ_OK);
-  sched.faults = faults;
+  sched_calm(false);
 }
 
 static void set_up_destroy(void) {
@@ -528,6 +476,7 @@ static void check(void) {
   }
   chan_destroy(&world.c);
   EXPECT(sched.signals + 2 <= (size_t)sched.numbers[SCHED_COND]); /* two are the channel's own */
+  EXPECT(sched.signals_locked == 0);
 }
 
 static void check_bell(void) {
@@ -546,365 +495,112 @@ static void check_replies(void) { chan_destroy(&world.c); }
 /* Each of the two other threads was woken, or told the destroyer that it left. */
 static void check_destroyed(void) { EXPECT(sched.signals <= 2); }
 
-/* --- Pool programs --- */
-
-static int work(void *task, void *ctx) {
-  int number = *(int *)task;
-  (void)ctx;
-  EXPECT(number >= 0 && number < TASKS);
-  world.started[number]++;
-  sched_pass();
-  return 0;
-}
-
-static void done(void *task, int error, void *ctx) {
-  int number = *(int *)task;
-  (void)ctx;
-  sched_pass();
-  EXPECT(error == (world.started[number] == 1 ? 0 : FQ_CANCELED));
-  EXPECT(world.done[number] == 0);
-  world.done[number]++;
-}
-
-static void check_done(int from, int to) {
-  for (int i = from; i < to; i++) {
-    EXPECT(world.done[i] == 1);
-  }
-}
-
-static void set_up_nothing(void) { memset(&world, 0, sizeof(world)); }
-
-static void check_nothing(void) {}
-
-static fq_status open_pool(size_t threads, size_t limit, size_t batch) {
-  fq_config config = {
-      .worker = work, .done = done, .threads = threads, .limit = limit, .batch = batch};
-  return pool_init(&world.p, &config);
-}
-
-static void submit(int from, int to) {
-  for (int i = from; i < to; i++) {
-    EXPECT(pool_push(&world.p, i, FQ_FOREVER) == FQ_OK);
-  }
-}
-
-static void close_pool(fq_how how) {
-  EXPECT(pool_destroy(&world.p, how) == FQ_OK);
-  sched_forbid(&world.p, sizeof(world.p));
-}
-
-static void pool_drain(void) {
-  EXPECT(open_pool(2, 0, 1) == FQ_OK);
-  submit(0, 3);
-  close_pool(FQ_DRAIN);
-  check_done(0, 3);
-  EXPECT(world.started[0] + world.started[1] + world.started[2] == 3);
-}
-
-static void pool_cancel(void) {
-  EXPECT(open_pool(2, 0, 1) == FQ_OK);
-  submit(0, 3);
-  close_pool(FQ_CANCEL);
-  check_done(0, 3);
-}
-
-static void pool_limited(void) {
-  EXPECT(open_pool(2, 1, 2) == FQ_OK);
-  submit(0, 3);
-  close_pool(FQ_DRAIN);
-  check_done(0, 3);
-}
-
-static void pool_waits(void) {
-  EXPECT(open_pool(2, 0, 1) == FQ_OK);
-  submit(0, 2);
-  EXPECT(pool_wait(&world.p, FQ_FOREVER) == FQ_OK);
-  check_done(0, 2);
-  submit(2, 3);
-  EXPECT(pool_wait(&world.p, FQ_FOREVER) == FQ_OK);
-  check_done(2, 3);
-  close_pool(FQ_DRAIN);
-}
-
-static void pool_waits_timed(void) {
-  EXPECT(open_pool(1, 0, 1) == FQ_OK);
-  submit(0, 2);
-  fq_status status = pool_wait(&world.p, SCHED_TICK);
-  EXPECT(status == FQ_OK || (status == FQ_TIMEOUT && sched.ticked));
-  if (status == FQ_OK) {
-    check_done(0, 2);
-  }
-  close_pool(FQ_CANCEL);
-  check_done(0, 2);
-}
-
-static void pool_refused(void) {
-  fq_status status = open_pool(2, 1, 1);
-  if (status == FQ_OK) {
-    int accepted = 0;
-    while (accepted < 2 && (status = pool_push(&world.p, accepted, FQ_FOREVER)) == FQ_OK) {
-      accepted++;
-    }
-    EXPECT(status == FQ_OK || status == FQ_SYSTEM);
-    close_pool(FQ_DRAIN);
-    check_done(0, accepted);
-  } else {
-    EXPECT(status == FQ_SYSTEM || status == FQ_NOMEM);
-    EXPECT(pool_destroy(&world.p, FQ_DRAIN) == FQ_OK);
-  }
-}
-
-/* A task that pushes another; who waits for the pool waits for that too. */
-static int work_and_push(void *task, void *ctx) {
-  int number = *(int *)task;
-  int error = work(task, ctx);
-  if (number < 2) {
-    EXPECT(pool_wait(&world.p, FQ_FOREVER) == FQ_DEADLOCK);
-    submit(number + 2, number + 3);
-  }
-  return error;
-}
-
-static void pool_nested(void) {
-  fq_config config = {.worker = work_and_push, .done = done, .threads = 2};
-  EXPECT(pool_init(&world.p, &config) == FQ_OK);
-  submit(0, 2);
-  EXPECT(pool_wait(&world.p, FQ_FOREVER) == FQ_OK);
-  check_done(0, 4);
-  close_pool(FQ_CANCEL);
-}
-
-/* Threads in a push or in a wait while the pool is destroyed. */
-static void set_up_pool(void) {
-  set_up_nothing();
-  EXPECT(open_pool(1, 1, 1) == FQ_OK);
-  submit(0, 1);
-}
-
-static void submit_own(void) {
-  int task = sched.self;
-  fq_status status = pool_push(&world.p, task, FQ_FOREVER);
-  EXPECT(status == FQ_OK || status == FQ_CLOSED);
-  if (status == FQ_OK) {
-    world.numbers[task] = 1;
-  }
-}
-
-static void wait_idle(void) { EXPECT(pool_wait(&world.p, FQ_FOREVER) == FQ_OK); }
-
-static void wait_idle_timed(void) {
-  fq_status status = pool_wait(&world.p, SCHED_TICK);
-  EXPECT(status == FQ_OK || (status == FQ_TIMEOUT && sched.ticked));
-}
-
-static void destroy_pool_drain(void) {
-  until_inside(2); /* the worker is 1 */
-  close_pool(FQ_DRAIN);
-  check_done(0, 1);
-}
-
-static void destroy_pool_cancel(void) {
-  until_inside(2); /* the worker is 1 */
-  close_pool(FQ_CANCEL);
-  check_done(0, 1);
-}
-
-/* Every accepted task met done, and no other. */
-static void check_submitted(void) {
-  for (int i = 1; i < TASKS; i++) {
-    EXPECT(world.done[i] == world.numbers[i]);
-  }
-}
-
 /* --- The programs --- */
-
-#define T(fn) SCHED_BODY(fn)
-#define PROGRAM(name_, before, after, limit_, ...)                                                 \
-  { .name = name_, .setup = before, .check = after, .limit = limit_, __VA_ARGS__ }
 
 static const sched_program programs[] = {
     /* 2 producers, 2 consumers */
-    PROGRAM("singles-1", set_up, check, 1, .threads = {T(push_2), T(push_1), T(pop_2), T(pop_1)}),
-    PROGRAM("singles-2", set_up, check, 2, .threads = {T(push_2), T(push_1), T(pop_2), T(pop_1)}),
-    PROGRAM("singles-unbounded", set_up, check, 0,
+    PROGRAM("singles-1", set_up, check, .limit = 1,
             .threads = {T(push_2), T(push_1), T(pop_2), T(pop_1)}),
-    PROGRAM("one-reader-1", set_up, check, 1, .threads = {T(push_2), T(push_2), T(pop_4)}),
-    PROGRAM("one-reader-2", set_up, check, 2, .threads = {T(push_2), T(push_2), T(pop_4)}),
-    PROGRAM("spurious-1", set_up, check, 1, .spurious = 1,
+    PROGRAM("singles-2", set_up, check, .limit = 2,
+            .threads = {T(push_2), T(push_1), T(pop_2), T(pop_1)}),
+    PROGRAM("singles-unbounded", set_up, check, .limit = 0,
+            .threads = {T(push_2), T(push_1), T(pop_2), T(pop_1)}),
+    PROGRAM("one-reader-1", set_up, check, .limit = 1, .threads = {T(push_2), T(push_2), T(pop_4)}),
+    PROGRAM("one-reader-2", set_up, check, .limit = 2, .threads = {T(push_2), T(push_2), T(pop_4)}),
+    PROGRAM("spurious-1", set_up, check, .limit = 1, .spurious = 1,
             .threads = {T(push_2), T(pop_1), T(pop_1)}),
-    PROGRAM("patient-1", set_up_patient, check, 1, .threads = {T(push_2), T(pop_1), T(pop_1)}),
-    PROGRAM("front-2", set_up_front, check, 2,
+    PROGRAM("patient-1", set_up_patient, check, .limit = 1,
+            .threads = {T(push_2), T(pop_1), T(pop_1)}),
+    PROGRAM("front-2", set_up_front, check, .limit = 2,
             .threads = {T(push_front_2), T(push_1), T(pop_2), T(pop_1)}),
 
     /* bulk */
-    PROGRAM("bulk-1", set_up, check, 1, .threads = {T(push_bulk_2), T(push_1), T(pop_2), T(pop_1)}),
+    PROGRAM("bulk-1", set_up, check, .limit = 1,
+            .threads = {T(push_bulk_2), T(push_1), T(pop_2), T(pop_1)}),
     PROGRAM(
-        "bulk-2", set_up, check, 2,
+        "bulk-2", set_up, check, .limit = 2,
         .threads = {T(push_bulk_3), T(push_bulk_3), T(pop_portions_of_3), T(pop_portions_of_3)}),
-    PROGRAM("min-2", set_up, check, 2, .threads = {T(push_2), T(push_1), T(pop_pair), T(pop_1)}),
-    PROGRAM("min-2-pairs", set_up, check, 2,
-            .threads = {T(push_2), T(push_2), T(pop_pair), T(pop_pair)}),
-    PROGRAM("min-unbounded", set_up, check, 0,
+    PROGRAM("min-2", set_up, check, .limit = 2,
             .threads = {T(push_2), T(push_1), T(pop_pair), T(pop_1)}),
-    PROGRAM("min-close", set_up, check, 2,
+    PROGRAM("min-2-pairs", set_up, check, .limit = 2,
+            .threads = {T(push_2), T(push_2), T(pop_pair), T(pop_pair)}),
+    PROGRAM("min-unbounded", set_up, check, .limit = 0,
+            .threads = {T(push_2), T(push_1), T(pop_pair), T(pop_1)}),
+    PROGRAM("min-close", set_up, check, .limit = 2,
             .threads = {T(push_3_and_close), T(drain_pairs), T(drain)}),
 
     /* close and fail at each step */
-    PROGRAM("close-1", set_up, check, 1, .threads = {T(push_2), T(push_1), T(drain), T(close_it)}),
-    PROGRAM("close-2-readers", set_up, check, 1,
-            .threads = {T(push_2), T(drain), T(drain), T(close_it)}),
-    PROGRAM("close-unbounded", set_up, check, 0,
+    PROGRAM("close-1", set_up, check, .limit = 1,
             .threads = {T(push_2), T(push_1), T(drain), T(close_it)}),
-    PROGRAM("close-bulk", set_up, check, 2,
+    PROGRAM("close-2-readers", set_up, check, .limit = 1,
+            .threads = {T(push_2), T(drain), T(drain), T(close_it)}),
+    PROGRAM("close-unbounded", set_up, check, .limit = 0,
+            .threads = {T(push_2), T(push_1), T(drain), T(close_it)}),
+    PROGRAM("close-bulk", set_up, check, .limit = 2,
             .threads = {T(push_bulk_3), T(push_1), T(drain_pairs), T(close_it)}),
-    PROGRAM("close-and-drain", set_up, check, 1,
+    PROGRAM("close-and-drain", set_up, check, .limit = 1,
             .threads = {T(push_2), T(push_bulk_2), T(close_and_drain)}),
-    PROGRAM("fail-1", set_up, check, 1,
+    PROGRAM("fail-1", set_up, check, .limit = 1,
             .threads = {T(push_1), T(drain_failed), T(drain_failed), T(fail_it)}),
 
     /* a timeout that fires at each step */
-    PROGRAM("timed-pop", set_up, check, 0, .ticks = 1,
+    PROGRAM("timed-pop", set_up, check, .limit = 0, .ticks = 1,
             .threads = {T(push_1), T(push_1), T(pop_1_timed), T(pop_1)}),
-    PROGRAM("timed-pops", set_up_short, check, 1, .ticks = 1,
+    PROGRAM("timed-pops", set_up_short, check, .limit = 1, .ticks = 1,
             .threads = {T(push_2_timed), T(pop_2_timed), T(pop_1_timed)}),
-    PROGRAM("timed-push", set_up, check, 1, .ticks = 1,
+    PROGRAM("timed-push", set_up, check, .limit = 1, .ticks = 1,
             .threads = {T(push_1_timed), T(push_2_timed), T(pop_2_timed)}),
-    PROGRAM("timed-min", set_up_short, check, 0, .ticks = 1,
+    PROGRAM("timed-min", set_up_short, check, .limit = 0, .ticks = 1,
             .threads = {T(push_2), T(pop_pair_timed), T(pop_1_timed)}),
-    PROGRAM("timed-bulk", set_up, check, 1, .ticks = 1,
+    PROGRAM("timed-bulk", set_up, check, .limit = 1, .ticks = 1,
             .threads = {T(push_bulk_3_timed), T(pop_1_timed), T(pop_1_timed)}),
-    PROGRAM("timed-close", set_up, check, 1, .ticks = 1,
+    PROGRAM("timed-close", set_up, check, .limit = 1, .ticks = 1,
             .threads = {T(push_2_timed), T(pop_1_timed), T(close_it)}),
-    PROGRAM("stream", set_up, check, 3, .ticks = 2, .threads = {T(push_3_and_close), T(stream)}),
+    PROGRAM("stream", set_up, check, .limit = 3, .ticks = 2,
+            .threads = {T(push_3_and_close), T(stream)}),
 
     /* the limit */
-    PROGRAM("raise", set_up, check, 1, .threads = {T(push_2), T(push_2), T(raise_limit)}),
-    PROGRAM("raise-bulk", set_up, check, 1, .threads = {T(push_bulk_3), T(push_1), T(raise_limit)}),
-    PROGRAM("lower", set_up, check, 2, .threads = {T(push_2), T(push_1), T(pop_2), T(lower_limit)}),
-    PROGRAM("lower-min", set_up, check, 2, .ticks = 1,
+    PROGRAM("raise", set_up, check, .limit = 1, .threads = {T(push_2), T(push_2), T(raise_limit)}),
+    PROGRAM("raise-bulk", set_up, check, .limit = 1,
+            .threads = {T(push_bulk_3), T(push_1), T(raise_limit)}),
+    PROGRAM("lower", set_up, check, .limit = 2,
+            .threads = {T(push_2), T(push_1), T(pop_2), T(lower_limit)}),
+    PROGRAM("lower-min", set_up, check, .limit = 2, .ticks = 1,
             .threads = {T(push_1), T(pop_pair), T(lower_limit), T(pop_1_timed)}),
 
     /* an event loop */
-    PROGRAM("notify-1", set_up_bell, check_bell, 1,
+    PROGRAM("notify-1", set_up_bell, check_bell, .limit = 1,
             .threads = {T(push_2), T(push_1), T(event_loop_3)}),
-    PROGRAM("notify-unbounded", set_up_bell, check_bell, 0,
+    PROGRAM("notify-unbounded", set_up_bell, check_bell, .limit = 0,
             .threads = {T(push_2), T(push_bulk_2), T(event_loop_3)}),
-    PROGRAM("notify-readers", set_up_bell, check_bell, 3,
+    PROGRAM("notify-readers", set_up_bell, check_bell, .limit = 3,
             .threads = {T(push_bulk_3), T(pop_1), T(event_loop_2)}),
-    PROGRAM("notify-close", set_up_bell, check_bell, 1,
+    PROGRAM("notify-close", set_up_bell, check_bell, .limit = 1,
             .threads = {T(push_2), T(event_loop_drain), T(close_it)}),
 
     /* destroy */
-    PROGRAM("reply", set_up, check_replies, 1,
+    PROGRAM("reply", set_up, check_replies, .limit = 1,
             .threads = {T(client_1), T(client_1), T(server_2_1)}),
-    PROGRAM("reply-2", set_up, check_replies, 1, .spurious = 1,
+    PROGRAM("reply-2", set_up, check_replies, .limit = 1, .spurious = 1,
             .threads = {T(client_2), T(server_1_2)}),
-    PROGRAM("reply-servers", set_up, check_replies, 1,
+    PROGRAM("reply-servers", set_up, check_replies, .limit = 1,
             .threads = {T(client_of_two), T(answer_client), T(answer_client)}),
-    PROGRAM("destroy-readers", set_up_destroy, check_destroyed, 1, .ticks = 1,
+    PROGRAM("destroy-readers", set_up_destroy, check_destroyed, .limit = 1, .ticks = 1,
             .threads = {T(pop_to_the_end), T(pop_timed_to_the_end), T(destroy_it)}),
-    PROGRAM("destroy-writers", set_up_destroy_full, check_destroyed, 1, .ticks = 1,
+    PROGRAM("destroy-writers", set_up_destroy_full, check_destroyed, .limit = 1, .ticks = 1,
             .threads = {T(push_to_the_end), T(push_timed_to_the_end), T(destroy_it)}),
-    PROGRAM("destroy-closed", set_up_destroy, check_destroyed, 1, .ticks = 1,
+    PROGRAM("destroy-closed", set_up_destroy, check_destroyed, .limit = 1, .ticks = 1,
             .threads = {T(pop_timed_to_the_end), T(pop_to_the_end), T(close_and_destroy)}),
 
     /* locks, conditions and memory that are refused */
-    PROGRAM("refused-1", set_up, check, 1, .faults = 1,
+    PROGRAM("refused-1", set_up, check, .limit = 1, .faults = 1,
             .threads = {T(push_1), T(push_1), T(drain), T(close_it)}),
-    PROGRAM("refused-unbounded", set_up, check, 0, .faults = 1,
+    PROGRAM("refused-unbounded", set_up, check, .limit = 0, .faults = 1,
             .threads = {T(push_1), T(push_1), T(drain), T(close_it)}),
-
-    /* pools */
-    PROGRAM("pool-drain", set_up_nothing, check_nothing, 0, .threads = {T(pool_drain)}),
-    PROGRAM("pool-cancel", set_up_nothing, check_nothing, 0, .threads = {T(pool_cancel)}),
-    PROGRAM("pool-limit", set_up_nothing, check_nothing, 0, .threads = {T(pool_limited)}),
-    PROGRAM("pool-wait", set_up_nothing, check_nothing, 0, .threads = {T(pool_waits)}),
-    PROGRAM("pool-wait-timed", set_up_nothing, check_nothing, 0, .ticks = 1,
-            .threads = {T(pool_waits_timed)}),
-    PROGRAM("pool-nested", set_up_nothing, check_nothing, 0, .threads = {T(pool_nested)}),
-    PROGRAM("pool-refused", set_up_nothing, check_nothing, 0, .faults = 1,
-            .threads = {T(pool_refused)}),
-    PROGRAM("pool-drain-pusher", set_up_pool, check_submitted, 0,
-            .threads = {T(submit_own), T(destroy_pool_drain)}),
-    PROGRAM("pool-drain-waiter", set_up_pool, check_submitted, 0,
-            .threads = {T(wait_idle), T(destroy_pool_drain)}),
-    PROGRAM("pool-cancel-pusher", set_up_pool, check_submitted, 0,
-            .threads = {T(submit_own), T(destroy_pool_cancel)}),
-    PROGRAM("pool-drain-timed", set_up_pool, check_submitted, 0, .ticks = 1,
-            .threads = {T(wait_idle_timed), T(destroy_pool_drain)}),
-    PROGRAM("pool-cancel-waiter", set_up_pool, check_submitted, 0,
-            .threads = {T(wait_idle), T(destroy_pool_cancel)}),
 };
 
-enum { PROGRAMS = sizeof(programs) / sizeof(programs[0]) };
-
-/* --- Running them --- */
-
-static const sched_program *program;
-static int bound = 3; /* preemptions */
-static bool verbose, exact;
-static uint64_t seeds, walked, drawn;
-
-static void walk(void) {
-  for (int i = 0; i <= bound; i++) {
-    clock_t start = clock();
-    sched_result result = sched_walk(program, i, !exact);
-    walked += result.runs;
-    if (verbose) {
-      printf("%-20s %d preemptions: %9" PRIu64 " schedules, %9" PRIu64 " left early, %6.2f s\n",
-             program->name, i, result.runs, result.cut, (double)(clock() - start) / CLOCKS_PER_SEC);
-      fflush(stdout);
-    }
-    if (!CHECK(!result.failed)) {
-      return;
-    }
-  }
-}
-
-static void draw(void) {
-  sched_result result = sched_random(program, seeds);
-  drawn += result.runs;
-  CHECK(!result.failed);
-}
-
-static void run_program(const sched_program *p) {
-  char name[64];
-  program = p;
-  snprintf(name, sizeof(name), "walk %s", p->name);
-  test_run(walk, name);
-  snprintf(name, sizeof(name), "seeds %s", p->name);
-  test_run(draw, name);
-}
-
 int main(int argc, char **argv) {
-  const char *in_all = getenv("FASTQ_SEEDS");
-  const char *name = NULL, *how = NULL;
-  bool found = false;
-  for (int i = 1; i < argc; i++) {
-    verbose = verbose || strcmp(argv[i], "-v") == 0;
-    exact = exact || strcmp(argv[i], "-x") == 0;
-    bound = strncmp(argv[i], "-p", 2) == 0 ? atoi(argv[i] + 2) : bound;
-    if (argv[i][0] != '-') {
-      how = name != NULL ? argv[i] : NULL;
-      name = name != NULL ? name : argv[i];
-    }
-  }
-  seeds = (in_all != NULL ? strtoull(in_all, NULL, 10) : 100000) / PROGRAMS + 1;
-  for (int i = 0; i < PROGRAMS; i++) {
-    if (name == NULL || strcmp(name, programs[i].name) == 0) {
-      found = true;
-      if (how != NULL) {
-        return sched_replay(&programs[i], how).failed;
-      }
-      run_program(&programs[i]);
-    }
-  }
-  if (!found) {
-    printf("interleave: no program %s\n", name);
-    return 2;
-  }
-  printf("interleave: %" PRIu64 " schedules walked, %" PRIu64 " drawn\n", walked, drawn);
-  return test_end();
+  return run_programs(argc, argv, programs, sizeof(programs) / sizeof(programs[0]));
 }
 
 #endif

@@ -80,9 +80,11 @@ typedef struct sched_program {
   const char *name;
   void (*setup)(void); /* by main, before the threads start */
   sched_body threads[SCHED_BODIES];
-  void (*check)(void); /* by main, when all of them have ended */
-  size_t limit;        /* for the setup */
+  void (*check)(void);  /* by main, when all of them have ended; threads of a pool need not have */
+  size_t limit;         /* for the setup; */
+  const void *settings; /* this too */
   int ticks, spurious, faults;
+  int preemptions; /* that a walk goes up to; 0: the usual number */
 } sched_program;
 
 typedef struct sched_result {
@@ -132,6 +134,7 @@ typedef struct sched_thread {
   int join;
   size_t signals;  /* sent by this thread */
   size_t acquired; /* locks it has taken so far */
+  size_t held;     /* locks it has now */
   uint64_t past;
 } sched_thread;
 
@@ -150,8 +153,10 @@ static struct {
   uint64_t time_past;
   int steps;
   int preemptions, ticks, spurious, faults; /* what is left of them */
-  size_t signals;                           /* that were sent to conditions */
+  size_t signals;                           /* that were sent to conditions, and of these, by a */
+  size_t signals_locked;                    /* thread that had more locks than the condition's */
   bool ticked;                              /* time has passed while somebody could run */
+  bool calm;                                /* see sched_calm */
 
   sched_object objects[SCHED_OBJECTS];
   sched_object *used[SCHED_OBJECTS];
@@ -339,7 +344,7 @@ static inline int sched_choose(int options, unsigned odds) {
 }
 
 static inline bool sched_fault(void) {
-  if (sched.faults == 0 || sched_choose(2, sched.event_odds) == 0) {
+  if (sched.faults == 0 || sched.calm || sched_choose(2, sched.event_odds) == 0) {
     return false;
   }
   sched_thread *self = &sched.threads[sched.self];
@@ -361,7 +366,7 @@ static inline bool sched_runnable(const sched_thread *thread) {
     return sched.threads[thread->join].state == SCHED_ENDED;
   case SCHED_ON_ALL:
     for (int i = 1; i < sched.thread_count; i++) {
-      if (sched.threads[i].state != SCHED_ENDED) {
+      if (sched.threads[i].fn != NULL && sched.threads[i].state != SCHED_ENDED) {
         return false;
       }
     }
@@ -468,12 +473,15 @@ static inline int sched_pick(bool reads_clock) {
     sched_fail("no end after %d steps", SCHED_STEPS);
   }
   bool matters = sched.preemptions > 0 || !sched_goes_on(self); /* elsewhere it costs more */
+  matters = matters && !sched.calm;
   if (matters && sched.seen_size != 0 && sched.path_at == sched.path_length &&
       sched_seen_before()) {
     sched.cut = true;
     sched_leave();
   }
-  sched_events(reads_clock);
+  if (!sched.calm) {
+    sched_events(reads_clock);
+  }
   for (;;) {
     int options[SCHED_THREADS];
     int count = 0;
@@ -488,6 +496,9 @@ static inline int sched_pick(bool reads_clock) {
     }
     if (count == 0 && sched_runnable(self)) {
       options[count++] = sched.self;
+    }
+    if (count > 0 && sched.calm) {
+      return options[0];
     }
     if (count > 0) {
       int taken = sched_choose(count, goes_on ? sched.preempt_odds : 1);
@@ -525,6 +536,13 @@ static inline void sched_pass(void) {
   sched_thread *self = &sched.threads[sched.self];
   self->past = sched_mix(self->past, 1);
 }
+
+/* While this is on nothing interferes: a thread runs until it cannot go on, then the first that can.
+ * For what comes before and after the part of a program that is to be walked. */
+static inline void sched_calm(bool calm) { sched.calm = calm; }
+
+/* How many locks the running thread has. */
+static inline size_t sched_held(void) { return sched.threads[sched.self].held; }
 
 /* --- Objects --- */
 
@@ -645,6 +663,11 @@ static inline void sched_free(void *memory) {
 }
 
 static inline void sched_check_leftovers(void) {
+  for (int i = 1; i < sched.thread_count; i++) {
+    if (sched.threads[i].state != SCHED_ENDED) {
+      sched_fail(SCHED_WHO_FORMAT " never ended", SCHED_WHO(i));
+    }
+  }
   for (int i = 0; i < sched.used_count; i++) {
     const sched_object *object = sched.used[i];
     if (object->alive && object->kind != SCHED_WORD) {
@@ -684,6 +707,11 @@ static inline size_t sched_look(const size_t *p) {
   return *p;
 }
 
+/* The threads of a test look at what they share, or change it, without a lock, for the test's own
+ * bookkeeping: not a step. p stands for all of it; without this the walk would take two states for
+ * one that differ in nothing else. */
+static inline void sched_mark(const size_t *p) { sched_did("mark", sched_find(p, SCHED_WORD)); }
+
 static inline void fqi_store(size_t *p, size_t v) {
   sched_step(false);
   sched_did("store", sched_find(p, SCHED_WORD));
@@ -715,6 +743,7 @@ static inline void fqi_lock_acquire(fqi_lock *l) {
   sched_object *lock = sched_find(l, SCHED_LOCK); /* again: it may have been destroyed meanwhile */
   lock->owner = sched.self;
   self->acquired++;
+  self->held++;
   sched_did("acquire", lock);
 }
 
@@ -724,6 +753,7 @@ static inline bool fqi_lock_try(fqi_lock *l) {
   bool taken = lock->owner < 0;
   if (taken) {
     lock->owner = sched.self;
+    sched.threads[sched.self].held++;
     sched_did("try, got", lock);
   } else {
     sched_saw("try, missed", lock);
@@ -738,6 +768,7 @@ static inline void fqi_lock_release(fqi_lock *l) {
     sched_fail("lock %d is released by a thread that does not hold it", lock->number);
   }
   lock->owner = -1;
+  sched.threads[sched.self].held--;
   sched_did("release", lock);
   sched_pass();
 }
@@ -758,6 +789,7 @@ static inline void fqi_cond_signal(fqi_cond *c) {
   }
   sched_did(sleeping > 0 ? "signal" : "signal, nobody sleeps:", cond);
   sched.signals++;
+  sched.signals_locked += sched_held() > 1;
   sched.threads[sched.self].signals++;
   if (sleeping > 0) {
     sched_wake(sleepers[sched_choose(sleeping, 1)], cond->past);
@@ -848,7 +880,7 @@ static inline sched_thread *sched_new_thread(const char *name) {
   thread->resume = &thread->base;
   thread->state = SCHED_READY;
   thread->yielding = false;
-  thread->signals = thread->acquired = 0;
+  thread->signals = thread->acquired = thread->held = 0;
   thread->past = sched_mix((uint64_t)id, 1);
   return thread;
 }
@@ -903,12 +935,12 @@ static inline void sched_run(void) {
     sched.used[i]->alive = false;
   }
   sched.used_count = sched.gone_count = sched.thread_count = sched.self = sched.steps = 0;
-  sched.heap_used = sched.heap_live = sched.signals = 0;
+  sched.heap_used = sched.heap_live = sched.signals = sched.signals_locked = 0;
   memset(sched.numbers, 0, sizeof(sched.numbers));
   sched.now = 0;
   sched.time_past = 1;
   sched.path_at = 0;
-  sched.cut = sched.failed = sched.ticked = false;
+  sched.cut = sched.failed = sched.ticked = sched.calm = false;
   sched.text[0] = '\0';
   sched_new_thread("main")->fn = sched_main;
   if (setjmp(sched.driver) == 0) {
@@ -919,8 +951,14 @@ static inline void sched_run(void) {
 /* A crash fails the run as any other fault does. So does a run that takes seconds of processor
  * time: they are over in microseconds, so it goes round and round between two steps. */
 static inline void sched_on_signal(int number) {
-  static uint64_t runs_then;
+  static uint64_t runs_then, crashed;
+  if (number != SIGVTALRM && crashed == sched.runs) { /* the scheduler itself was written over */
+    printf("%s: signal %d, and again\n", sched.program->name, number);
+    fflush(stdout);
+    _Exit(1);
+  }
   if (number != SIGVTALRM) {
+    crashed = sched.runs;
     sched_fail("signal %d", number);
   }
   if (sched.runs == runs_then) {
@@ -1000,8 +1038,8 @@ static inline sched_result sched_walk(const sched_program *program, int preempti
     result.cut += sched.cut;
     if (sched.failed) {
       result.failed = true;
-      printf("%s: %s\nafter %" PRIu64 " schedules with at most %d preemptions; again with: "
-             "interleave '%s' ",
+      printf("%s: %s\nafter %" PRIu64 " schedules with at most %d preemptions; again with the "
+             "arguments '%s' ",
              program->name, sched.text, result.runs, preemptions, program->name);
       sched_print_path(preemptions);
       printf("\n");
@@ -1030,7 +1068,7 @@ static inline sched_result sched_random(const sched_program *program, uint64_t s
     result.runs++;
     if (sched.failed) {
       result.failed = true;
-      printf("%s: %s\nwith seed %" PRIu64 "; again with: interleave '%s' %" PRIu64 "\n",
+      printf("%s: %s\nwith seed %" PRIu64 "; again with the arguments '%s' %" PRIu64 "\n",
              program->name, sched.text, seed, program->name, seed);
     }
   }
