@@ -30,9 +30,9 @@ runs = $(shell mkdir -p $(BUILD) && echo 'int main(void) { return 0; }' | $(CC) 
 ifneq ($(filter test test-programs,$(MAKECMDGOALS)),)
 HAVE := $(call runs,asan) $(call runs,tsan)
 endif
-WRAPPED  := $(filter ring chan% pool%,$(TESTS))
+WRAPPED  := $(filter ring chan% pool% dispatch% group,$(TESTS))
 CHECKED  := $(filter-out interleave%,$(TESTS))
-THREADED := $(filter-out ring% fuzz_%,$(CHECKED))
+THREADED := $(filter-out ring% dispatch% fuzz_%,$(CHECKED))
 PROGRAMS := $(addprefix $(BUILD)/test/,$(TESTS:=.plain) model_chan $(WRAPPED:=.wrap) \
               $(if $(filter asan,$(HAVE)),$(CHECKED:=.asan)) \
               $(if $(filter tsan,$(HAVE)),$(THREADED:=.tsan)))

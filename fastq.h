@@ -678,7 +678,7 @@ typedef struct fqi_view {
 /* name_close: accept no more tasks; those that wait still run. Again is fine.
  * name_count: tasks that wait.
  * name_running: tasks that run now; with batch > 1, all that the workers have taken.
- * name_idle: nothing waits and nothing runs.
+ * name_idle: nothing waits and nothing runs; in a pool: name_wait would return at once.
  * name_stats: all of it, at one moment. */
 #define FQI_TASKS_FACE(name, T, core, q)                                                           \
   FQI_FACE void name##_pause(name *q_) { core##_pause(q(q_), true); }                              \

@@ -10,6 +10,8 @@ struct faces_line {
 
 FQ_RING(ints, int);
 FQ_RING(lines, struct faces_line);
+FQ_DISPATCH(int_dispatch, int);
+FQ_DISPATCH(line_dispatch, struct faces_line);
 
 /* FASTQ_NO_THREADS leaves these out. */
 #ifdef FQ_CHAN

@@ -18,6 +18,7 @@
     char text[21];                                                                                 \
   } T;                                                                                             \
   FQ_RING(ring_of_##T, T);                                                                         \
+  FQ_DISPATCH(dispatch_of_##T, T);                                                                 \
   CHAN_OF(T);                                                                                      \
   POOL_OF(T)
 
@@ -54,3 +55,11 @@ FACES_OF(consumers);
 FACES_OF(ring);
 FACES_OF(chan);
 FACES_OF(pool);
+FACES_OF(d);
+FACES_OF(id);
+FACES_OF(slot);
+FACES_OF(budget);
+FACES_OF(concurrency);
+FACES_OF(pred);
+FACES_OF(tally);
+FACES_OF(dispatch);

@@ -1,4 +1,4 @@
-/* more.c: fq_group and fq_jobs, with the system watched. */
+/* group.c: fq_group and fq_jobs, with the system watched. */
 #define FASTQ_IMPLEMENTATION
 #define FASTQ_MALLOC(size) sys_malloc(size)
 #define FASTQ_FREE(p)      sys_free(p)
