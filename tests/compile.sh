@@ -4,6 +4,7 @@
 #   compile/*.c            each one alone, in every standard of C and C++, without a warning
 #   compile/programs/*/    a.c and b.c in one program, each as C and as C++: must link and exit 0
 #   compile/refused/*.c    must end in the error that its first line names: /* error: TEXT */
+#   compile/unlinked/*/    a.c and b.c must not link: b.c names the missing symbol, /* undefined: NAME */
 #
 # The Makefile gives CC, CXX and their warning flags, STRICT and CXXSTRICT.
 # shellcheck disable=SC2086  # compilers and flags are split at blanks on purpose
@@ -54,6 +55,15 @@ refuse() { # SOURCE
   grep -F -e "$error" "$dir/errors" || ! cat "$dir/errors"
 }
 
+unlinked() { # DIRECTORY
+  symbol=$(sed -n '1s,^/\* undefined: \(.*\) \*/$,\1,p' "$1/b.c")
+  compile c11 "$1/a.c" "$dir/a.o" && compile c11 "$1/b.c" "$dir/b.o" && [ -n "$symbol" ] || return 1
+  if $CC -pthread -o "$dir/program" "$dir/a.o" "$dir/b.o" 2>"$dir/errors"; then
+    return 1
+  fi
+  grep -F -e "$symbol" "$dir/errors" || ! cat "$dir/errors"
+}
+
 # A compiler that is missing, or older than a standard, leaves that standard out.
 standards=
 echo 'int main(void) { return 0; }' >"$dir/probe.c"
@@ -85,6 +95,10 @@ done
 
 for source in refused/*.c; do
   try "$source" refuse "$source"
+done
+
+for program in unlinked/*; do
+  try "$program" unlinked "$program"
 done
 
 total="$passed passed, $failed failed"
