@@ -18,11 +18,14 @@ BENCHES  := $(addprefix $(BUILD)/,$(basename $(wildcard bench/*.c bench/*.cc)))
 FUZZERS  := $(patsubst tests/%.c,$(BUILD)/fuzz/%,$(wildcard tests/fuzz_*.c))
 SOURCES  := $(shell find fastq.h tests examples bench -name '*.[ch]' -o -name '*.cc')
 
-# Each test is built plain, with counters that start near their wrap, and with sanitizers. A sanitizer
-# that the compiler cannot link and run is skipped; TSan has nothing to see where there is one thread,
-# and the coroutines of interleave*.c do not go with sanitizers.
+# Each test is built plain, with counters that start near their wrap, and with sanitizers; some also
+# with 8 and 16 bits of positions. A sanitizer that the compiler cannot link and run is skipped; TSan
+# has nothing to see where there is one thread, and the coroutines of interleave*.c do not go with
+# sanitizers.
 FLAGS_plain := -Wno-psabi
 FLAGS_wrap  := $(FLAGS_plain) -DFASTQ_INDEX_ORIGIN='((size_t)-3)'
+FLAGS_pos8  := $(FLAGS_plain) -DFQI_POSITIONS=0xff
+FLAGS_pos16 := $(FLAGS_plain) -DFQI_POSITIONS=0xffff
 FLAGS_asan  := $(FLAGS_plain) -DTEST_QUICK -fsanitize=address,undefined -fno-sanitize-recover=all
 FLAGS_tsan  := $(FLAGS_plain) -DTEST_QUICK -fsanitize=thread
 runs = $(shell mkdir -p $(BUILD) && echo 'int main(void) { return 0; }' | $(CC) $(FLAGS_$1) -x c - \
@@ -30,10 +33,12 @@ runs = $(shell mkdir -p $(BUILD) && echo 'int main(void) { return 0; }' | $(CC) 
 ifneq ($(filter test test-programs,$(MAKECMDGOALS)),)
 HAVE := $(call runs,asan) $(call runs,tsan)
 endif
-WRAPPED  := $(filter ring chan% pool% dispatch% group,$(TESTS))
+WRAPPED  := $(filter ring chan% pool% dispatch% group spsc mpmc lockfree% linear,$(TESTS))
+NARROW   := $(filter mpmc lockfree_stress lockfree_stopped,$(TESTS))
 CHECKED  := $(filter-out interleave%,$(TESTS))
-THREADED := $(filter-out ring% dispatch% fuzz_%,$(CHECKED))
-PROGRAMS := $(addprefix $(BUILD)/test/,$(TESTS:=.plain) model_chan $(WRAPPED:=.wrap) \
+THREADED := $(filter-out ring% dispatch% fuzz_% spsc mpmc,$(CHECKED))
+PROGRAMS := $(addprefix $(BUILD)/test/,$(TESTS:=.plain) model_chan model_lockfree $(WRAPPED:=.wrap) \
+              $(NARROW:=.pos8) $(NARROW:=.pos16) \
               $(if $(filter asan,$(HAVE)),$(CHECKED:=.asan)) \
               $(if $(filter tsan,$(HAVE)),$(THREADED:=.tsan)))
 SKIPPED  := $(foreach v,$(filter-out $(HAVE),asan tsan),-s '$v: $(CC) cannot use $(FLAGS_$v)')
@@ -90,7 +95,7 @@ define test_variant
 $(BUILD)/test/%.$1: tests/%.c $(BUILD)/flags
 	$$(call c,$$(FLAGS_$1))
 endef
-$(foreach v,plain wrap asan tsan,$(eval $(call test_variant,$v)))
+$(foreach v,plain wrap pos8 pos16 asan tsan,$(eval $(call test_variant,$v)))
 $(BUILD)/fuzz/%: CC := $(FUZZ_CC)
 $(BUILD)/fuzz/%: tests/%.c
 	$(call c,$(FLAGS_asan) -DFUZZ -fsanitize=fuzzer)
@@ -100,7 +105,9 @@ $(BUILD)/bench/%: bench/%.c $(BUILD)/flags
 $(BUILD)/bench/%: bench/%.cc $(BUILD)/flags
 	$(call cxx)
 # The queues that the benchmarks compare with, as far as they are installed.
-PEERS = -Wl,--as-needed $(foreach p,glib-2.0 tbb apr-util-1 apr-1 libuv,$(subst -I,-isystem ,$(shell pkg-config --cflags --libs $p 2>/dev/null)))
+PEERS = -Wl,--as-needed $(foreach p,glib-2.0 tbb apr-util-1 apr-1 libuv,$(subst -I,-isystem ,$(shell pkg-config --cflags --libs $p 2>/dev/null))) \
+        $(if $(shell pkg-config --modversion libdpdk 2>/dev/null),-lrte_ring -lrte_eal \
+        $(subst -I,-isystem ,$(filter -I%,$(shell pkg-config --cflags libdpdk))))
 
 # Another compiler or other flags build everything anew.
 $(BUILD)/flags: FORCE

@@ -1,9 +1,9 @@
 /* fastq.h - fast first-in-first-out work queues in one C header.       version 0.1.0, MIT licence
  *
- * A ring for one thread, a channel for threads that wait for each other, and a function run on
- * every task with bounded concurrency, by an event loop or by a pool of threads. No priority, no
- * sorting, no scheduler: first in, first out. C11 and later, C++17 and later; nothing but the C
- * library and the system.
+ * A ring for one thread, lock-free queues for threads that must never wait, a channel for threads
+ * that wait for each other, and a function run on every task with bounded concurrency, by an event
+ * loop or by a pool of threads. No priority, no sorting, no scheduler: first in, first out. C11 and
+ * later, C++17 and later; nothing but the C library and the system.
  *
  * Copy this file into your project. In exactly one .c file, before any other #include:
  *
@@ -41,6 +41,8 @@
  *     @@platform   attributes, size arithmetic, atomics, clock, lock, condition, thread
  *     @@status     fq_status, timeouts, fq_allocator
  *     @@ring       FQ_RING(name, T)      one thread, or your own lock
+ *     @@spsc       FQ_SPSC(name, T)      from one thread, or interrupt, to one other
+ *     @@mpmc       FQ_MPMC(name, T), FQ_MPSC, FQ_SPMC: many threads that must never wait
  *     @@tasks      fq_config, fq_stats and the verbs that dispatch and pool share
  *     @@dispatch   FQ_DISPATCH(name, T)  a function run on every task by your own event loop
  *     @@chan       FQ_CHAN(name, T)      threads that wait for each other
@@ -51,6 +53,10 @@
  * WHICH QUEUE?
  *     who uses it                                   take         when full          memory
  *     one thread, or threads under your own lock    FQ_RING      grows, or FQ_FULL  grows, or yours
+ *     one thread or interrupt to one other, that
+ *       never wait                                  FQ_SPSC      FQ_FULL            fixed, or yours
+ *     many threads that never wait                  FQ_MPMC      FQ_FULL            fixed, or yours
+ *       and one that pops, or one that pushes       FQ_MPSC, FQ_SPMC: the same, a little faster
  *     threads that wait for items or for room       FQ_CHAN      the pusher waits   limit, or grows
  *     "run this function on each of these", on
  *       worker threads                              FQ_POOL      the pusher waits   queue + threads
@@ -123,10 +129,14 @@
 #endif
 
 /* Units that disagree on FASTQ_CACHE_LINE, and so on the layout, do not link. */
-#define FQI_PASTE_(a, b) a##b
-#define FQI_PASTE(a, b)  FQI_PASTE_(a, b)
-#define fqi_chan_init    FQI_PASTE(fqi_chan_init_, FASTQ_CACHE_LINE)
-#define fqi_pool_init    FQI_PASTE(fqi_pool_init_, FASTQ_CACHE_LINE)
+#define FQI_PASTE_(a, b)    a##b
+#define FQI_PASTE(a, b)     FQI_PASTE_(a, b)
+#define fqi_spsc_init       FQI_PASTE(fqi_spsc_init_, FASTQ_CACHE_LINE)
+#define fqi_spsc_init_fixed FQI_PASTE(fqi_spsc_init_fixed_, FASTQ_CACHE_LINE)
+#define fqi_mpmc_init       FQI_PASTE(fqi_mpmc_init_, FASTQ_CACHE_LINE)
+#define fqi_mpmc_init_fixed FQI_PASTE(fqi_mpmc_init_fixed_, FASTQ_CACHE_LINE)
+#define fqi_chan_init       FQI_PASTE(fqi_chan_init_, FASTQ_CACHE_LINE)
+#define fqi_pool_init       FQI_PASTE(fqi_pool_init_, FASTQ_CACHE_LINE)
 
 /* -------------------------------------------------------------------------------------------- */
 /* @@platform: interface                                                                        */
@@ -197,11 +207,49 @@ FQI_INLINE size_t fqi_round_up(size_t n, size_t step) { return (n + step - 1) & 
 
 FQI_INLINE size_t fqi_min(size_t a, size_t b) { return a < b ? a : b; }
 
-#ifndef FASTQ_NO_THREADS
 #ifdef FQI_PLATFORM_HEADER /* a test's own atomics, clock, locks, conditions and threads */
 #include FQI_PLATFORM_HEADER
 #else
 
+/* fqi_load, fqi_store: acquire, release. fqi_cas: both; false when *p is not the expected. */
+#if defined(__GNUC__) || defined(__clang__)
+FQI_INLINE size_t fqi_load(const size_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+
+FQI_INLINE void fqi_store(size_t *p, size_t value) { __atomic_store_n(p, value, __ATOMIC_RELEASE); }
+
+FQI_INLINE bool fqi_cas(size_t *p, size_t expected, size_t desired) {
+  return __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_ACQUIRE);
+}
+#elif defined(_MSC_VER)
+FQI_INLINE bool fqi_cas(size_t *p, size_t expected, size_t desired) {
+  return InterlockedCompareExchangePointer((void *volatile *)p, (void *)desired,
+                                           (void *)expected) == (void *)expected;
+}
+
+FQI_INLINE size_t fqi_load(const size_t *p) {
+  return (size_t)InterlockedCompareExchangePointer((void *volatile *)(uintptr_t)p, NULL, NULL);
+}
+
+FQI_INLINE void fqi_store(size_t *p, size_t value) {
+  (void)InterlockedExchangePointer((void *volatile *)p, (void *)value);
+}
+#else
+#include <stdatomic.h>
+FQI_INLINE size_t fqi_load(const size_t *p) {
+  return atomic_load_explicit((const _Atomic size_t *)p, memory_order_acquire);
+}
+
+FQI_INLINE void fqi_store(size_t *p, size_t value) {
+  atomic_store_explicit((_Atomic size_t *)p, value, memory_order_release);
+}
+
+FQI_INLINE bool fqi_cas(size_t *p, size_t expected, size_t desired) {
+  return atomic_compare_exchange_strong((_Atomic size_t *)p, &expected, desired);
+}
+#endif
+
+#ifndef FASTQ_NO_THREADS
 /* Room for the system's objects, so that no system header is needed here; the implementation checks
  * the sizes. */
 typedef union fqi_opaque {
@@ -220,8 +268,8 @@ typedef struct fqi_thread {
   void *arg;
 } fqi_thread;
 
-#endif
 #endif /* FASTQ_NO_THREADS */
+#endif /* FQI_PLATFORM_HEADER */
 
 /* -------------------------------------------------------------------------------------------- */
 /* @@status: interface                                                                          */
@@ -336,7 +384,7 @@ FQI_INLINE size_t fqi_advance(size_t at, size_t n, size_t capacity) {
 /* Copies n items to, or from, the places from at on; n <= capacity. */
 FQI_INLINE void fqi_copy_in(unsigned char *data, size_t capacity, size_t at, const void *items,
                             size_t n, size_t size) {
-  size_t first = fqi_min(n, capacity - at);
+  size_t first = n == 1 ? 1 : fqi_min(n, capacity - at); /* a literal 1 is a plain move */
   memcpy(data + at * size, items, first * size);
   if (n > first) {
     memcpy(data, (const unsigned char *)items + first * size, (n - first) * size);
@@ -345,7 +393,7 @@ FQI_INLINE void fqi_copy_in(unsigned char *data, size_t capacity, size_t at, con
 
 FQI_INLINE void fqi_copy_out(const unsigned char *data, size_t capacity, size_t at, void *out,
                              size_t n, size_t size) {
-  size_t first = fqi_min(n, capacity - at);
+  size_t first = n == 1 ? 1 : fqi_min(n, capacity - at);
   memcpy(out, data + at * size, first * size);
   if (n > first) {
     memcpy((unsigned char *)out + first * size, data, (n - first) * size);
@@ -584,6 +632,559 @@ FQI_INLINE void fqi_ring_release(fq_ring *r, size_t n) {
     return (T *)fqi_ring_read_span(FQI_CRING(r_), n_, sizeof(T));                                  \
   }                                                                                                \
   FQI_FACE void name##_release(name *r_, size_t n_) { fqi_ring_release(FQI_RING(r_), n_); }        \
+  FQI_CHECK_ITEM(T)
+
+/* -------------------------------------------------------------------------------------------- */
+/* @@spsc: interface                                                                            */
+/* -------------------------------------------------------------------------------------------- */
+
+/* FQ_SPSC(name, T): from exactly one thread to exactly one other, neither of which ever waits.
+ *
+ * Either may be an interrupt or a signal handler. Its size is fixed, and any number is good; it may
+ * lie in your array. Each side remembers what it last saw of the other and looks again only when
+ * that is used up: as long as there is something to do, the sides touch no line of each other but
+ * those of the items.
+ *
+ * Threads: one pushes, one pops; name_count from any. Blocks: never. Allocates: name_init only. */
+
+typedef struct fqi_end {
+  unsigned char apart[FASTQ_CACHE_LINE]; /* from the neighbour before it */
+  size_t count; /* items that went through this end since init; wraps: atomic, the other reads it */
+  size_t at;    /* the place of the next one */
+  size_t seen;  /* the other end's count when it was last read */
+} fqi_end;
+
+typedef struct fq_spsc {
+  unsigned char *data;
+  size_t capacity; /* 0: not initialised */
+  fqi_block block;
+  fq_allocator allocator;
+  fqi_end in, out;
+  unsigned char apart[FASTQ_CACHE_LINE];
+} fq_spsc;
+
+FQI_API fq_status fqi_spsc_init(fq_spsc *q, size_t capacity, size_t size, size_t align,
+                                const fq_allocator *allocator);
+FQI_API fq_status fqi_spsc_init_fixed(fq_spsc *q, void *storage, size_t capacity, size_t size,
+                                      size_t align);
+FQI_API void fqi_spsc_destroy(fq_spsc *q);
+
+/* name_init: an empty queue of exactly capacity places.
+ *   capacity  1 or more
+ *   Returns   FQ_OK; FQ_NOMEM; FQ_INVALID for NULL, 0 or a size that overflows
+ *   Allocates capacity items
+ * name_init_with: the same with the memory of an allocator, which is copied (NULL: the default).
+ * name_init_fixed: the same in storage, which stays yours; it allocates nothing. */
+
+/* name_destroy: free what name_init allocated. Items are just forgotten. NULL is fine. */
+
+/* name_capacity: how many items fit. */
+FQI_INLINE size_t fqi_spsc_capacity(const fq_spsc *q) { return q != NULL ? q->capacity : 0; }
+
+/* name_count: how many items are queued. Exact for either side as a bound: at least so many are
+ * there to pop, at most so many places are taken. Never more than the capacity.
+*/
+FQI_INLINE size_t fqi_spsc_count(const fq_spsc *q) {
+  if (q == NULL) {
+    return 0;
+  }
+  size_t out = fqi_load(&q->out.count); /* [S5], pairs with [S3]: in.count is not older */
+  return fqi_min(fqi_load(&q->in.count) - out, q->capacity);
+}
+
+/* How many places are free, and items are there. The other side is looked at if they seem fewer
+ * than n. */
+FQI_INLINE size_t fqi_spsc_room(fq_spsc *q, size_t n) {
+  size_t room = q->capacity - (q->in.count - q->in.seen);
+  if (room < n) {
+    q->in.seen = fqi_load(&q->out.count); /* [S4], pairs with [S3] */
+    room = q->capacity - (q->in.count - q->in.seen);
+  }
+  return room;
+}
+
+FQI_INLINE size_t fqi_spsc_items(fq_spsc *q, size_t n) {
+  size_t items = q->out.seen - q->out.count;
+  if (items < n) {
+    q->out.seen = fqi_load(&q->in.count); /* [S2], pairs with [S1] */
+    items = q->out.seen - q->out.count;
+  }
+  return items;
+}
+
+/* name_commit: queue the first n places of the span that name_write_span gave.
+ * name_release: drop the first n items of the span that name_read_span gave.
+ *   n         at most what the span gave; more than lies there in one piece is ignored whole
+ *   Order     release on the side's count; pairs with the other side's acquire */
+FQI_INLINE void fqi_spsc_commit(fq_spsc *q, size_t n) {
+  if (q != NULL && n <= q->capacity - q->in.at && n <= fqi_spsc_room(q, n)) {
+    q->in.at = fqi_advance(q->in.at, n, q->capacity);
+    fqi_store(&q->in.count, q->in.count + n); /* [S1], pairs with [S2] */
+  }
+}
+
+FQI_INLINE void fqi_spsc_release(fq_spsc *q, size_t n) {
+  if (q != NULL && n <= q->capacity - q->out.at && n <= fqi_spsc_items(q, n)) {
+    q->out.at = fqi_advance(q->out.at, n, q->capacity);
+    fqi_store(&q->out.count, q->out.count + n); /* [S3], pairs with [S4] */
+  }
+}
+
+/* name_push_n: copy up to n items to the tail, in order.
+ *   items     n items, yours again on return
+ *   Returns   how many were taken: a prefix, as many as fit; 0 for NULL
+ *   Order     release on the count; pairs with the acquire of the pop that takes them */
+FQI_INLINE size_t fqi_spsc_push_n(fq_spsc *q, const void *items, size_t n, size_t size) {
+  if (q == NULL || items == NULL) {
+    return 0;
+  }
+  n = fqi_min(n, fqi_spsc_room(q, n));
+  if (n > 0) {
+    size_t at = q->in.at, count = q->in.count; /* read once: items may lie anywhere */
+    size_t capacity = q->capacity;
+    fqi_copy_in(q->data, capacity, at, items, n, size);
+    q->in.at = fqi_advance(at, n, capacity);
+    fqi_store(&q->in.count, count + n); /* [S1], pairs with [S2] */
+  }
+  return n;
+}
+
+/* name_pop_n: take up to n items from the head, in order.
+ *   out       room for n items
+ *   Returns   how many were taken: as many as are there; 0 for NULL
+ *   Order     acquire of the push; release on the count, which gives the places back */
+FQI_INLINE size_t fqi_spsc_pop_n(fq_spsc *q, void *out, size_t n, size_t size) {
+  if (q == NULL || out == NULL) {
+    return 0;
+  }
+  n = fqi_min(n, fqi_spsc_items(q, n));
+  if (n > 0) {
+    size_t at = q->out.at, count = q->out.count, capacity = q->capacity;
+    fqi_copy_out(q->data, capacity, at, out, n, size);
+    q->out.at = fqi_advance(at, n, capacity);
+    fqi_store(&q->out.count, count + n); /* [S3], pairs with [S4] */
+  }
+  return n;
+}
+
+FQI_INLINE fq_status fqi_spsc_push(fq_spsc *q, const void *item, size_t size) {
+  if (fqi_spsc_push_n(q, item, 1, size) == 1) {
+    return FQ_OK;
+  }
+  return q == NULL || q->capacity == 0 ? FQ_INVALID : FQ_FULL;
+}
+
+/* name_push: put one item at the tail.          Returns  FQ_OK; FQ_FULL; FQ_INVALID for NULL
+ * name_push_all: put n items there, all or none. Returns as name_push; FQ_INVALID if n never fits
+ * name_pop: take the item at the head.          Returns  FQ_OK; FQ_EMPTY; FQ_INVALID for NULL */
+FQI_INLINE fq_status fqi_spsc_push_all(fq_spsc *q, const void *items, size_t n, size_t size) {
+  if (q == NULL || (items == NULL && n > 0) || n > q->capacity) {
+    return FQ_INVALID;
+  }
+  if (n > fqi_spsc_room(q, n)) {
+    return FQ_FULL;
+  }
+  (void)fqi_spsc_push_n(q, items, n, size);
+  return FQ_OK;
+}
+
+FQI_INLINE fq_status fqi_spsc_pop(fq_spsc *q, void *out, size_t size) {
+  if (fqi_spsc_pop_n(q, out, 1, size) == 1) {
+    return FQ_OK;
+  }
+  return q == NULL || out == NULL || q->capacity == 0 ? FQ_INVALID : FQ_EMPTY;
+}
+
+/* name_peek: look at the item at the head, from the thread that pops.
+ *   Returns   a pointer into the queue, good until it is popped; NULL when there is none */
+FQI_INLINE void *fqi_spsc_peek(fq_spsc *q, size_t size) {
+  return q != NULL && fqi_spsc_items(q, 1) > 0 ? q->data + q->out.at * size : NULL;
+}
+
+/* name_write_span: free places at the tail to write into, without a copy; name_commit queues them.
+ * name_read_span: the items at the head to read in place; name_release drops them.
+ *   n         in: how many are wanted; out: how many lie there in one piece, at most that
+ *   Returns   the first of them; NULL, and 0 in n, when there are none */
+FQI_INLINE void *fqi_spsc_span(fq_spsc *q, size_t *n, bool write, size_t size) {
+  if (n == NULL) {
+    return NULL;
+  }
+  size_t wanted = *n;
+  *n = 0;
+  if (q == NULL) {
+    return NULL;
+  }
+  size_t at = write ? q->in.at : q->out.at;
+  size_t there = write ? fqi_spsc_room(q, wanted) : fqi_spsc_items(q, wanted);
+  *n = fqi_min(fqi_min(wanted, there), q->capacity - at);
+  return *n > 0 ? q->data + at * size : NULL;
+}
+
+#define FQI_SPSC(q)  ((fq_spsc *)(void *)(q))
+#define FQI_CSPSC(q) ((const fq_spsc *)(const void *)(q))
+
+#define FQ_SPSC(name, T)                                                                           \
+  typedef struct name {                                                                            \
+    fq_spsc spsc;                                                                                  \
+  } name;                                                                                          \
+  FQI_FACE fq_status name##_init_with(name *q_, size_t capacity_,                                  \
+                                      const fq_allocator *allocator_) {                            \
+    return fqi_spsc_init(FQI_SPSC(q_), capacity_, sizeof(T), FQI_ALIGNOF(T), allocator_);          \
+  }                                                                                                \
+  FQI_FACE fq_status name##_init(name *q_, size_t capacity_) {                                     \
+    return name##_init_with(q_, capacity_, NULL);                                                  \
+  }                                                                                                \
+  FQI_FACE fq_status name##_init_fixed(name *q_, T *storage_, size_t capacity_) {                  \
+    return fqi_spsc_init_fixed(FQI_SPSC(q_), storage_, capacity_, sizeof(T), FQI_ALIGNOF(T));      \
+  }                                                                                                \
+  FQI_FACE void name##_destroy(name *q_) { fqi_spsc_destroy(FQI_SPSC(q_)); }                       \
+  FQI_FACE size_t name##_count(const name *q_) { return fqi_spsc_count(FQI_CSPSC(q_)); }           \
+  FQI_FACE size_t name##_capacity(const name *q_) { return fqi_spsc_capacity(FQI_CSPSC(q_)); }     \
+  FQI_FACE fq_status name##_push(name *q_, T item_) {                                              \
+    return fqi_spsc_push(FQI_SPSC(q_), &item_, sizeof(T));                                         \
+  }                                                                                                \
+  FQI_FACE fq_status name##_pop(name *q_, T *out_) {                                               \
+    return fqi_spsc_pop(FQI_SPSC(q_), out_, sizeof(T));                                            \
+  }                                                                                                \
+  FQI_FACE size_t name##_push_n(name *q_, T const *items_, size_t n_) {                            \
+    return fqi_spsc_push_n(FQI_SPSC(q_), items_, n_, sizeof(T));                                   \
+  }                                                                                                \
+  FQI_FACE fq_status name##_push_all(name *q_, T const *items_, size_t n_) {                       \
+    return fqi_spsc_push_all(FQI_SPSC(q_), items_, n_, sizeof(T));                                 \
+  }                                                                                                \
+  FQI_FACE size_t name##_pop_n(name *q_, T *out_, size_t n_) {                                     \
+    return fqi_spsc_pop_n(FQI_SPSC(q_), out_, n_, sizeof(T));                                      \
+  }                                                                                                \
+  FQI_FACE T *name##_peek(name *q_) { return (T *)fqi_spsc_peek(FQI_SPSC(q_), sizeof(T)); }        \
+  FQI_FACE T *name##_write_span(name *q_, size_t *n_) {                                            \
+    return (T *)fqi_spsc_span(FQI_SPSC(q_), n_, true, sizeof(T));                                  \
+  }                                                                                                \
+  FQI_FACE void name##_commit(name *q_, size_t n_) { fqi_spsc_commit(FQI_SPSC(q_), n_); }          \
+  FQI_FACE T *name##_read_span(name *q_, size_t *n_) {                                             \
+    return (T *)fqi_spsc_span(FQI_SPSC(q_), n_, false, sizeof(T));                                 \
+  }                                                                                                \
+  FQI_FACE void name##_release(name *q_, size_t n_) { fqi_spsc_release(FQI_SPSC(q_), n_); }        \
+  FQI_CHECK_ITEM(T)
+
+/* -------------------------------------------------------------------------------------------- */
+/* @@mpmc: interface                                                                            */
+/* -------------------------------------------------------------------------------------------- */
+
+/* FQ_MPMC(name, T): any number of threads on both sides, none of which ever waits for another.
+ * FQ_MPSC(name, T): many push, one thread pops; FQ_SPMC(name, T): one pushes, many pop. The same
+ * calls; the side with one thread needs no atomic read-modify-write.
+ *
+ * First in, first out. A call claims a run of places by one compare-and-swap, however long the run,
+ * copies, and marks the run as finished at its first place. So a thread that is stopped between its
+ * claim and its mark delays nobody but those who come to its very places: they hear FQ_BUSY, and
+ * what they hear is honest:
+ *   FQ_EMPTY   the queue was empty at some moment inside the call; FQ_FULL likewise
+ *   FQ_BUSY    the next place is claimed by another thread that had not finished
+ *
+ * The capacity is rounded up to a power of two; name_capacity tells it, and exactly so many fit.
+ *
+ * Threads: as the name says; name_count from any. A signal handler may use either side too: it may
+ * hear FQ_BUSY because of the call that it interrupts. Blocks: never. Allocates: name_init only. */
+
+/* One side. Positions count places since init and wrap; both are atomic. */
+typedef struct fqi_lane {
+  unsigned char apart[FASTQ_CACHE_LINE]; /* from the neighbour before it */
+  size_t next;                           /* the first place that is not claimed */
+  size_t seen; /* places before it are ready to be claimed, if it is not behind next */
+} fqi_lane;
+
+typedef struct fq_mpmc {
+  unsigned char *groups; /* of places: the marks of a group, which are atomic, then its items */
+  size_t capacity;       /* 0: not initialised */
+  fqi_block block;
+  fq_allocator allocator;
+  fqi_lane in, out;
+  unsigned char apart[FASTQ_CACHE_LINE];
+} fq_mpmc;
+
+/* The positions there are; two bits less than a word, for the marks. Tests make them few. */
+#ifndef FQI_POSITIONS
+#define FQI_POSITIONS (SIZE_MAX >> 2)
+#endif
+
+enum { FQI_IN = 1, FQI_OUT = 2 }; /* whose mark it is */
+
+FQI_API fq_status fqi_mpmc_init(fq_mpmc *q, size_t capacity, size_t size, size_t align,
+                                const fq_allocator *allocator);
+FQI_API fq_status fqi_mpmc_init_fixed(fq_mpmc *q, void *memory, size_t capacity, size_t size,
+                                      size_t align);
+FQI_API void fqi_mpmc_destroy(fq_mpmc *q);
+FQI_API size_t fqi_mpmc_bytes(size_t capacity, size_t size, size_t align);
+FQI_API bool fqi_mpmc_show(fq_mpmc *q, fqi_lane *lane, size_t next, size_t end);
+FQI_API fq_status fqi_mpmc_why(const fq_mpmc *q, const fqi_lane *lane, size_t at, size_t least);
+
+/* name_init: an empty queue.
+ *   capacity  1 or more, rounded up to a power of two
+ *   Returns   FQ_OK; FQ_NOMEM; FQ_INVALID for NULL, 0 or a size that overflows
+ *   Allocates name_bytes(capacity)
+ * name_init_with: the same with the memory of an allocator, which is copied (NULL: the default).
+ * name_init_fixed: the same in memory of yours, name_bytes(capacity) bytes at any address, which
+ *   stays yours; it allocates nothing.
+ * name_bytes: how much that is; 0 when it overflows or capacity is 0. */
+
+/* name_destroy: free what name_init allocated. Items are just forgotten. NULL is fine. */
+
+/* name_capacity: how many items fit. */
+FQI_INLINE size_t fqi_mpmc_capacity(const fq_mpmc *q) { return q != NULL ? q->capacity : 0; }
+
+FQI_INLINE size_t fqi_step(size_t position, size_t n) { return (position + n) & FQI_POSITIONS; }
+FQI_INLINE size_t fqi_gap(size_t from, size_t to) { return (to - from) & FQI_POSITIONS; }
+
+/* How places lie in memory: in groups, as many as a cache line holds with their marks. So an item
+ * and its mark go from thread to thread in one line, and the items of a group are copied in one
+ * piece. */
+typedef struct fqi_shape {
+  size_t size;   /* of an item */
+  size_t group;  /* places in a group */
+  size_t items;  /* from the beginning of a group to its items, in bytes */
+  size_t stride; /* from group to group */
+  size_t capacity;
+  unsigned char *groups;
+} fqi_shape;
+
+FQI_INLINE fqi_shape fqi_mpmc_shape(size_t size, size_t align) {
+  fqi_shape s;
+  size_t slot = sizeof(size_t) + size;
+  size_t least = align > sizeof(size_t) ? align : sizeof(size_t);
+  s.size = size;
+  s.group = slot <= FASTQ_CACHE_LINE / 4 ? 4 : slot <= FASTQ_CACHE_LINE / 2 ? 2 : 1;
+  s.items = fqi_round_up(s.group * sizeof(size_t), align);
+  s.stride = fqi_round_up(s.items + s.group * size, s.group > 1 ? FASTQ_CACHE_LINE : least);
+  s.capacity = 0;
+  s.groups = NULL;
+  return s;
+}
+
+/* The same with what q says: read once, as the compiler must think that items lie anywhere. */
+FQI_INLINE fqi_shape fqi_mpmc_shape_of(const fq_mpmc *q, fqi_shape s) {
+  s.capacity = q->capacity;
+  s.groups = q->groups;
+  return s;
+}
+
+/* The mark of the place at a position. */
+FQI_INLINE size_t *fqi_mpmc_mark(fqi_shape s, size_t at) {
+  size_t place = at & (s.capacity - 1);
+  return (size_t *)(void *)(s.groups + place / s.group * s.stride) + place % s.group;
+}
+
+/* Its item, and how many of the n from there on lie in one piece: a group, or one. */
+FQI_INLINE unsigned char *fqi_mpmc_item(fqi_shape s, size_t at, size_t *n) {
+  size_t place = at & (s.capacity - 1), within = place % s.group;
+  *n = within == 0 && *n >= s.group ? s.group : 1;
+  return s.groups + place / s.group * s.stride + s.items + within * s.size;
+}
+
+/* Copies them; by literal sizes, which the compiler makes plain moves. */
+FQI_INLINE void fqi_mpmc_move(fqi_shape s, unsigned char *to, const unsigned char *from, size_t n) {
+  if (n == s.group) {
+    memcpy(to, from, s.group * s.size);
+  } else {
+    memcpy(to, from, s.size);
+  }
+}
+
+/* In the first laps of each quarter of the positions, marks and seen are renewed: what is older
+ * than half of the positions would look good again. */
+FQI_INLINE bool fqi_mpmc_renews(fqi_shape s, size_t at) {
+  return FQI_RARE((at & FQI_POSITIONS >> 2) < 2 * s.capacity);
+}
+
+/* name_count: how many places are claimed by pushes and not yet by pops: exact when nobody is in a
+ * call, and never more than the capacity. */
+FQI_INLINE size_t fqi_mpmc_count(const fq_mpmc *q) {
+  if (q == NULL) {
+    return 0;
+  }
+  size_t out = fqi_load(&q->out.next); /* [L6], pairs with [L5]: in.next is not older */
+  return fqi_min(fqi_gap(out, fqi_load(&q->in.next)), q->capacity);
+}
+
+/* How many places from at on are ready for a side, as far as most, by what it has seen and by the
+ * marks of the other side, whose positions at these places are a capacity less for pushes. */
+FQI_INLINE size_t fqi_mpmc_ready(const fqi_lane *lane, bool in, size_t at, size_t most,
+                                 fqi_shape s) {
+  size_t ready = 0;
+  do {
+    size_t place = fqi_step(at, ready);
+    size_t mark = fqi_load(fqi_mpmc_mark(s, place)); /* [L2], pairs with [L1] */
+    size_t run = fqi_gap(in ? place - s.capacity : place, mark >> 2);
+    bool good = (mark & 3) == (in ? FQI_OUT : FQI_IN);
+    if (!good || run - 1 >= s.capacity - ready) {
+      run = ready == 0 ? fqi_gap(at, fqi_load(&lane->seen)) : 0; /* [L4], pairs with [L3] */
+      if (run - 1 >= s.capacity) {
+        break;
+      }
+    }
+    ready += run;
+  } while (ready < most && ready < s.capacity);
+  return ready;
+}
+
+/* Claims up to most places, at least least of them or none: how many, from *at on.
+ *   in        the side that pushes
+ *   alone     this side has one thread */
+FQI_INLINE size_t fqi_mpmc_claim(fq_mpmc *q, bool in, bool alone, size_t least, size_t most,
+                                 size_t *at, fqi_shape s) {
+  fqi_lane *lane = in ? &q->in : &q->out;
+  while (s.capacity > 0) {
+    size_t next = fqi_load(&lane->next); /* [L6], pairs with [L5] */
+    size_t ready = fqi_mpmc_ready(lane, in, next, most, s);
+    size_t n = fqi_min(ready, most);
+    *at = next;
+    if (n < least || n == 0) {
+      if (alone || fqi_load(&lane->next) == next) {
+        break;
+      }
+    } else if ((n < ready || fqi_mpmc_renews(s, next)) &&
+               !fqi_mpmc_show(q, lane, next, fqi_step(next, ready))) {
+      /* others got on */
+    } else if (alone) {
+      fqi_store(&lane->next, fqi_step(next, n)); /* [L5], pairs with [L6] */
+      return n;
+    } else if (fqi_cas(&lane->next, next, fqi_step(next, n))) { /* [L5], pairs with [L6] */
+      return n;
+    }
+  }
+  return 0;
+}
+
+/* Finishes the n places from at on. */
+FQI_INLINE void fqi_mpmc_finish(fqi_shape s, size_t side, size_t at, size_t n) {
+  if (fqi_mpmc_renews(s, at)) {
+    for (size_t i = n; i-- > 1;) { /* inside a run: marks that are never good */
+      fqi_store(fqi_mpmc_mark(s, fqi_step(at, i)), fqi_step(at, i) << 2 | side);
+    }
+  }
+  fqi_store(fqi_mpmc_mark(s, at), fqi_step(at, n) << 2 | side); /* [L1], pairs with [L2] */
+}
+
+/* Pushes least to most items, or none: how many, from position *at on. */
+FQI_INLINE size_t fqi_mpmc_put(fq_mpmc *q, const void *items, size_t least, size_t most, bool alone,
+                               size_t *at, fqi_shape shape) {
+  fqi_shape s = fqi_mpmc_shape_of(q, shape);
+  const unsigned char *from = (const unsigned char *)items;
+  size_t n = fqi_mpmc_claim(q, true, alone, least, most, at, s);
+  for (size_t done = 0, some; done < n; done += some) {
+    some = n - done;
+    unsigned char *place = fqi_mpmc_item(s, fqi_step(*at, done), &some);
+    fqi_mpmc_move(s, place, from + done * s.size, some);
+  }
+  if (n > 0) {
+    fqi_mpmc_finish(s, FQI_IN, *at, n);
+  }
+  return n;
+}
+
+FQI_INLINE size_t fqi_mpmc_take(fq_mpmc *q, void *out, size_t least, size_t most, bool alone,
+                                size_t *at, fqi_shape shape) {
+  fqi_shape s = fqi_mpmc_shape_of(q, shape);
+  unsigned char *to = (unsigned char *)out;
+  size_t n = fqi_mpmc_claim(q, false, alone, least, most, at, s);
+  for (size_t done = 0, some; done < n; done += some) {
+    some = n - done;
+    const unsigned char *place = fqi_mpmc_item(s, fqi_step(*at, done), &some);
+    fqi_mpmc_move(s, to + done * s.size, place, some);
+  }
+  if (n > 0) {
+    fqi_mpmc_finish(s, FQI_OUT, *at, n);
+  }
+  return n;
+}
+
+/* name_push_n: copy up to n items to the tail, in one piece.
+ *   items     n items, yours again on return
+ *   Returns   how many were taken: a prefix; 0 too when the next place is busy, or for NULL
+ *   Order     release when it finishes; pairs with the acquire of the pop that takes them
+ * name_pop_n: take up to n items from the head, in one piece, in order.
+ *   out       room for n items
+ *   Returns   how many were taken; 0 too when the next item is busy, or for NULL */
+FQI_INLINE size_t fqi_mpmc_push_n(fq_mpmc *q, const void *items, size_t n, bool alone,
+                                  fqi_shape s) {
+  size_t at;
+  return q != NULL && items != NULL ? fqi_mpmc_put(q, items, 1, n, alone, &at, s) : 0;
+}
+
+FQI_INLINE size_t fqi_mpmc_pop_n(fq_mpmc *q, void *out, size_t n, bool alone, fqi_shape s) {
+  size_t at;
+  return q != NULL && out != NULL ? fqi_mpmc_take(q, out, 1, n, alone, &at, s) : 0;
+}
+
+/* name_push_all: put n items at the tail in one piece, all or none.
+ *   Returns   FQ_OK, also for n = 0; FQ_FULL; FQ_BUSY; FQ_INVALID for NULL or n > capacity
+ * name_pop_all: take exactly n items from the head, or none.
+ *   Returns   FQ_OK, also for n = 0; FQ_EMPTY: fewer are there; FQ_BUSY; FQ_INVALID likewise
+ * name_push, name_pop: the same for one item. */
+FQI_INLINE fq_status fqi_mpmc_push_all(fq_mpmc *q, const void *items, size_t n, bool alone,
+                                       fqi_shape s) {
+  size_t at = 0;
+  if (q == NULL || (items == NULL && n > 0) || n > q->capacity) {
+    return FQ_INVALID;
+  }
+  return n == 0 || fqi_mpmc_put(q, items, n, n, alone, &at, s) > 0 ? FQ_OK
+                                                                   : fqi_mpmc_why(q, &q->in, at, n);
+}
+
+FQI_INLINE fq_status fqi_mpmc_pop_all(fq_mpmc *q, void *out, size_t n, bool alone, fqi_shape s) {
+  size_t at = 0;
+  if (q == NULL || (out == NULL && n > 0) || n > q->capacity) {
+    return FQ_INVALID;
+  }
+  return n == 0 || fqi_mpmc_take(q, out, n, n, alone, &at, s) > 0 ? FQ_OK
+                                                                  : fqi_mpmc_why(q, &q->out, at, n);
+}
+
+#define FQI_MPMC(q)  ((fq_mpmc *)(void *)(q))
+#define FQI_CMPMC(q) ((const fq_mpmc *)(const void *)(q))
+#define FQI_SHAPE(T) fqi_mpmc_shape(sizeof(T), FQI_ALIGNOF(T))
+
+#define FQ_MPMC(name, T) FQI_MPMC_FACE(name, T, false, false)
+#define FQ_MPSC(name, T) FQI_MPMC_FACE(name, T, false, true)
+#define FQ_SPMC(name, T) FQI_MPMC_FACE(name, T, true, false)
+
+#define FQI_MPMC_FACE(name, T, one_in, one_out)                                                    \
+  typedef struct name {                                                                            \
+    fq_mpmc mpmc;                                                                                  \
+  } name;                                                                                          \
+  FQI_FACE fq_status name##_init_with(name *q_, size_t capacity_,                                  \
+                                      const fq_allocator *allocator_) {                            \
+    return fqi_mpmc_init(FQI_MPMC(q_), capacity_, sizeof(T), FQI_ALIGNOF(T), allocator_);          \
+  }                                                                                                \
+  FQI_FACE fq_status name##_init(name *q_, size_t capacity_) {                                     \
+    return name##_init_with(q_, capacity_, NULL);                                                  \
+  }                                                                                                \
+  FQI_FACE fq_status name##_init_fixed(name *q_, void *memory_, size_t capacity_) {                \
+    return fqi_mpmc_init_fixed(FQI_MPMC(q_), memory_, capacity_, sizeof(T), FQI_ALIGNOF(T));       \
+  }                                                                                                \
+  FQI_FACE size_t name##_bytes(size_t capacity_) {                                                 \
+    return fqi_mpmc_bytes(capacity_, sizeof(T), FQI_ALIGNOF(T));                                   \
+  }                                                                                                \
+  FQI_FACE void name##_destroy(name *q_) { fqi_mpmc_destroy(FQI_MPMC(q_)); }                       \
+  FQI_FACE size_t name##_count(const name *q_) { return fqi_mpmc_count(FQI_CMPMC(q_)); }           \
+  FQI_FACE size_t name##_capacity(const name *q_) { return fqi_mpmc_capacity(FQI_CMPMC(q_)); }     \
+  FQI_FACE fq_status name##_push(name *q_, T item_) {                                              \
+    return fqi_mpmc_push_all(FQI_MPMC(q_), &item_, 1, one_in, FQI_SHAPE(T));                       \
+  }                                                                                                \
+  FQI_FACE fq_status name##_pop(name *q_, T *out_) {                                               \
+    return fqi_mpmc_pop_all(FQI_MPMC(q_), out_, 1, one_out, FQI_SHAPE(T));                         \
+  }                                                                                                \
+  FQI_FACE size_t name##_push_n(name *q_, T const *items_, size_t n_) {                            \
+    return fqi_mpmc_push_n(FQI_MPMC(q_), items_, n_, one_in, FQI_SHAPE(T));                        \
+  }                                                                                                \
+  FQI_FACE size_t name##_pop_n(name *q_, T *out_, size_t n_) {                                     \
+    return fqi_mpmc_pop_n(FQI_MPMC(q_), out_, n_, one_out, FQI_SHAPE(T));                          \
+  }                                                                                                \
+  FQI_FACE fq_status name##_push_all(name *q_, T const *items_, size_t n_) {                       \
+    return fqi_mpmc_push_all(FQI_MPMC(q_), items_, n_, one_in, FQI_SHAPE(T));                      \
+  }                                                                                                \
+  FQI_FACE fq_status name##_pop_all(name *q_, T *out_, size_t n_) {                                \
+    return fqi_mpmc_pop_all(FQI_MPMC(q_), out_, n_, one_out, FQI_SHAPE(T));                        \
+  }                                                                                                \
   FQI_CHECK_ITEM(T)
 
 /* -------------------------------------------------------------------------------------------- */
@@ -1296,44 +1897,6 @@ extern "C" {
 
 #if !defined(FASTQ_NO_THREADS) && !defined(FQI_PLATFORM_HEADER)
 
-/* fqi_load, fqi_store: acquire, release. fqi_cas: both; false when *p is not the expected. */
-#if defined(__GNUC__) || defined(__clang__)
-static size_t fqi_load(const size_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
-
-static void fqi_store(size_t *p, size_t value) { __atomic_store_n(p, value, __ATOMIC_RELEASE); }
-
-static bool fqi_cas(size_t *p, size_t expected, size_t desired) {
-  return __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL,
-                                     __ATOMIC_ACQUIRE);
-}
-#elif defined(_MSC_VER)
-static bool fqi_cas(size_t *p, size_t expected, size_t desired) {
-  return InterlockedCompareExchangePointer((void *volatile *)p, (void *)desired,
-                                           (void *)expected) == (void *)expected;
-}
-
-static size_t fqi_load(const size_t *p) {
-  return (size_t)InterlockedCompareExchangePointer((void *volatile *)(uintptr_t)p, NULL, NULL);
-}
-
-static void fqi_store(size_t *p, size_t value) {
-  (void)InterlockedExchangePointer((void *volatile *)p, (void *)value);
-}
-#else
-#include <stdatomic.h>
-static size_t fqi_load(const size_t *p) {
-  return atomic_load_explicit((const _Atomic size_t *)p, memory_order_acquire);
-}
-
-static void fqi_store(size_t *p, size_t value) {
-  atomic_store_explicit((_Atomic size_t *)p, value, memory_order_release);
-}
-
-static bool fqi_cas(size_t *p, size_t expected, size_t desired) {
-  return atomic_compare_exchange_strong((_Atomic size_t *)p, &expected, desired);
-}
-#endif
-
 /* What both systems below offer:
  *   fqi_lock_init, fqi_cond_init, fqi_thread_start   0 or the system's error number
  *   fqi_cond_wait   until signalled or the deadline has passed; it may end early for no reason, so
@@ -1776,6 +2339,180 @@ FQI_API fq_status fqi_ring_reserve(fq_ring *r, size_t capacity) {
     return FQ_OK;
   }
   return r->fixed ? FQ_FULL : fqi_ring_resize(r, capacity, NULL);
+}
+
+/* -------------------------------------------------------------------------------------------- */
+/* @@spsc: implementation                                                                       */
+/* -------------------------------------------------------------------------------------------- */
+
+static void fqi_spsc_start(fq_spsc *q, void *data, size_t capacity) {
+  q->data = (unsigned char *)data;
+  q->capacity = capacity;
+  q->in.count = q->in.seen = q->out.count = q->out.seen = (size_t)FASTQ_INDEX_ORIGIN;
+  q->in.at = q->out.at = (size_t)FASTQ_INDEX_ORIGIN % capacity;
+}
+
+FQI_API fq_status fqi_spsc_init(fq_spsc *q, size_t capacity, size_t size, size_t align,
+                                const fq_allocator *allocator) {
+  if (q == NULL) {
+    return FQ_INVALID;
+  }
+  memset(q, 0, sizeof(*q));
+  if (capacity == 0 || !fqi_size_ok(capacity, size) ||
+      !fqi_allocator_copy(&q->allocator, allocator)) {
+    return FQ_INVALID;
+  }
+  align = align > FASTQ_CACHE_LINE ? align : FASTQ_CACHE_LINE;
+  size_t bytes = fqi_round_up(capacity * size, FASTQ_CACHE_LINE);
+  void *data = fqi_alloc_aligned(&q->allocator, bytes, align, &q->block);
+  if (data == NULL) {
+    memset(q, 0, sizeof(*q));
+    return FQ_NOMEM;
+  }
+  fqi_spsc_start(q, data, capacity);
+  return FQ_OK;
+}
+
+FQI_API fq_status fqi_spsc_init_fixed(fq_spsc *q, void *storage, size_t capacity, size_t size,
+                                      size_t align) {
+  if (q == NULL) {
+    return FQ_INVALID;
+  }
+  memset(q, 0, sizeof(*q));
+  if (storage == NULL || capacity == 0 || !fqi_size_ok(capacity, size) ||
+      ((uintptr_t)storage & (align - 1)) != 0) {
+    return FQ_INVALID;
+  }
+  fqi_spsc_start(q, storage, capacity);
+  return FQ_OK;
+}
+
+FQI_API void fqi_spsc_destroy(fq_spsc *q) {
+  if (q != NULL) {
+    if (q->block.memory != NULL) {
+      fqi_free(&q->allocator, q->block.memory, q->block.size);
+    }
+    memset(q, 0, sizeof(*q));
+  }
+}
+
+/* -------------------------------------------------------------------------------------------- */
+/* @@mpmc: implementation                                                                       */
+/* -------------------------------------------------------------------------------------------- */
+
+/* Each side has one position, next, up to which its places are claimed. Who has claimed a run of
+ * places and is done with them says so by one mark at the run's first place, which holds the run's
+ * end [L1]. Whoever comes to that place from the other side [L2] knows by it that all places up to
+ * the end are ready, and claims some of them by moving its own next. That succeeds only if nobody
+ * has claimed them meanwhile, and only the owner of a place changes its mark: what the marks said
+ * is still true then.
+ *
+ * A place inside a run has no mark. Whoever claims a part of a run first stores its end in seen, so
+ * that those who come to the rest know that it is ready: [L3], [L4]. A seen that is behind next
+ * says nothing. It is never moved back: it is stored by a compare-and-swap, after a look that next
+ * has not moved; a seen from later on would have been stored by one who had found a later next.
+ * Who finds the next that was moved so finds the seen too: [L5], [L6].
+ *
+ * A mark is good for a side if it is of the other side and its run begins at this very position:
+ * it ends at most a capacity after it. An old mark ends at or before the position, as long as it is
+ * not as old as all the positions there are: see fqi_mpmc_renews. */
+
+/* Rounds up to a power of two; 0 when there is none. */
+static size_t fqi_mpmc_round(size_t capacity) {
+  size_t rounded = 1;
+  while (rounded < capacity && rounded <= FQI_POSITIONS / 16) {
+    rounded *= 2;
+  }
+  return capacity > 0 && rounded >= capacity && rounded <= FQI_POSITIONS / 16 ? rounded : 0;
+}
+
+FQI_API size_t fqi_mpmc_bytes(size_t capacity, size_t size, size_t align) {
+  if (size > FQI_SIZE_LIMIT / 4 || align > FQI_SIZE_LIMIT / 4) {
+    return 0;
+  }
+  fqi_shape s = fqi_mpmc_shape(size, align);
+  size_t line = align > FASTQ_CACHE_LINE ? align : FASTQ_CACHE_LINE;
+  size_t groups = (fqi_mpmc_round(capacity) + s.group - 1) / s.group;
+  return groups <= (FQI_SIZE_LIMIT - 2 * line) / s.stride && groups > 0
+             ? line - 1 + fqi_round_up(groups * s.stride, FASTQ_CACHE_LINE)
+             : 0;
+}
+
+FQI_API fq_status fqi_mpmc_init_fixed(fq_mpmc *q, void *memory, size_t capacity, size_t size,
+                                      size_t align) {
+  if (q == NULL) {
+    return FQ_INVALID;
+  }
+  memset(q, 0, sizeof(*q));
+  if (memory == NULL || fqi_mpmc_bytes(capacity, size, align) == 0) {
+    return FQ_INVALID;
+  }
+  size_t line = align > FASTQ_CACHE_LINE ? align : FASTQ_CACHE_LINE;
+  size_t past = (size_t)((uintptr_t)memory & (line - 1));
+  size_t origin = (size_t)FASTQ_INDEX_ORIGIN & FQI_POSITIONS;
+  q->groups = (unsigned char *)memory + (past != 0 ? line - past : 0);
+  q->capacity = fqi_mpmc_round(capacity);
+  fqi_shape s = fqi_mpmc_shape_of(q, fqi_mpmc_shape(size, align));
+  for (size_t i = 0; i < q->capacity; i++) {
+    *fqi_mpmc_mark(s, i) = 0;
+  }
+  q->in.next = q->out.next = q->out.seen = origin;
+  q->in.seen = fqi_step(origin, q->capacity);
+  return FQ_OK;
+}
+
+FQI_API fq_status fqi_mpmc_init(fq_mpmc *q, size_t capacity, size_t size, size_t align,
+                                const fq_allocator *allocator) {
+  fq_allocator from;
+  fqi_block block = {NULL, fqi_mpmc_bytes(capacity, size, align)};
+  bool valid = fqi_allocator_copy(&from, allocator) && block.size > 0;
+  if (valid && q != NULL) {
+    block.memory = fqi_alloc(&from, block.size);
+  }
+  fq_status status = fqi_mpmc_init_fixed(q, block.memory, capacity, size, align);
+  if (status == FQ_OK) {
+    q->allocator = from;
+    q->block = block;
+  }
+  return status == FQ_OK || !valid || q == NULL ? status : FQ_NOMEM;
+}
+
+FQI_API void fqi_mpmc_destroy(fq_mpmc *q) {
+  if (q != NULL) {
+    if (q->block.memory != NULL) {
+      fqi_free(&q->allocator, q->block.memory, q->block.size);
+    }
+    memset(q, 0, sizeof(*q));
+  }
+}
+
+/* Shows the others of a side that places up to end are ready, while next is its position; false
+ * when it is not any more. */
+FQI_API bool fqi_mpmc_show(fq_mpmc *q, fqi_lane *lane, size_t next, size_t end) {
+  for (;;) {
+    size_t seen = fqi_load(&lane->seen);
+    if (fqi_load(&lane->next) != next) {
+      return false;
+    }
+    size_t shown = fqi_gap(next, seen);
+    if (shown <= q->capacity && shown >= fqi_gap(next, end)) {
+      return true;
+    }
+    if (fqi_cas(&lane->seen, seen, end)) { /* [L3], pairs with [L4] */
+      return true;
+    }
+  }
+}
+
+/* Why fewer than least places were ready from at on: nobody has even claimed them on the other
+ * side, or somebody had not finished them when they were looked at, and by now they are claimed. */
+FQI_API fq_status fqi_mpmc_why(const fq_mpmc *q, const fqi_lane *lane, size_t at, size_t least) {
+  bool in = lane == &q->in;
+  size_t end = in ? fqi_step(fqi_load(&q->out.next), q->capacity) : fqi_load(&q->in.next);
+  if (fqi_gap(at, end) >= least) {
+    return FQ_BUSY;
+  }
+  return in ? FQ_FULL : FQ_EMPTY;
 }
 
 /* -------------------------------------------------------------------------------------------- */

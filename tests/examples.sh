@@ -37,12 +37,20 @@ expected() {
 interrupted: no more requests
 after 50 ms: FQ_TIMEOUT, 2 run, 5 wait
 10 accepted: 3 served, 2 cut short, 5 dropped
+== isr_ring
+[$]GPTXT,the ring wraps within this text
+[$]GPTXT,and nobody notices
+[$]GPTXT,end
+76 bytes through a ring of 24
 == jobs
 primes up to 100000: 9592
 longest way to 1 from 50000 or less: from 35655
 Fridays the 13th in 2001 to 2400: 688
 == lines
 9074 lines, 407223 bytes in [0-9]+[.][0-9]+ ms; ended with FQ_CLOSED, error 0
+== log_ring
+4 threads logged 5000 lines each: [0-9]+ written in [0-9]+ batches, [0-9]+ dropped
+0 out of order, 0 unaccounted for
 == parallel_map
 1000 cubes in 16 pieces, each in its place; the last is 997002999
 == pipeline

@@ -13,6 +13,13 @@ FQ_RING(lines, struct faces_line);
 FQ_DISPATCH(int_dispatch, int);
 FQ_DISPATCH(line_dispatch, struct faces_line);
 
+FQ_SPSC(int_spsc, int);
+FQ_SPSC(line_spsc, struct faces_line);
+FQ_MPMC(int_mpmc, int);
+FQ_MPMC(line_mpmc, struct faces_line);
+FQ_MPSC(int_mpsc, int);
+FQ_SPMC(int_spmc, int);
+
 /* FASTQ_NO_THREADS leaves these out. */
 #ifdef FQ_CHAN
 FQ_CHAN(int_chan, int);

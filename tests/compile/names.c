@@ -19,6 +19,8 @@
   } T;                                                                                             \
   FQ_RING(ring_of_##T, T);                                                                         \
   FQ_DISPATCH(dispatch_of_##T, T);                                                                 \
+  FQ_SPSC(spsc_of_##T, T);                                                                         \
+  FQ_MPMC(mpmc_of_##T, T);                                                                         \
   CHAN_OF(T);                                                                                      \
   POOL_OF(T)
 
@@ -63,3 +65,4 @@ FACES_OF(concurrency);
 FACES_OF(pred);
 FACES_OF(tally);
 FACES_OF(dispatch);
+FACES_OF(memory);

@@ -1,11 +1,8 @@
 /* chan.c: the channel's two locks under weak memory.
  *
- * Small programs for a model checker, which runs each in every way that a memory model allows:
- *
- *   genmc --rc11 -- -DPROGRAM=0 tests/model/chan.c               must find nothing
- *   genmc --rc11 -- -DPROGRAM=0 -DWEAK=1 tests/model/chan.c      [C1] relaxed: must find something
- *
- * Without PROGRAM it is an ordinary test, which runs all of them many times. */
+ * Small programs for a model checker, which runs each in every way that a memory model allows; run.sh
+ * does that, and weakens each order of the header in turn. Without PROGRAM it is an ordinary test,
+ * which runs all of them many times. */
 #define FASTQ_IMPLEMENTATION
 #define FASTQ_INDEX_ORIGIN  ((size_t)-2) /* the counts wrap in every program, as the ring does */
 #define FQI_PATIENCE        0
@@ -42,8 +39,6 @@ static struct {
   atomic_size_t sent, received;
   atomic_bool bell;
 } world;
-
-static bool model_is_pushed(const size_t *p) { return p == &FQI_CHAN(&world.c)->push.count; }
 
 /* --- What threads do --- */
 
@@ -232,28 +227,30 @@ static void pop_to_the_end(size_t self) {
   world.drained[self] = true;
 }
 
-/* --- Programs. run.sh reads this table: the place of a program is its number. --- */
+/* --- Programs: name, limit, threads. run.sh reads this. --- */
 
-static const program programs[] = {
-    {"singles-1", 1, {push_3, pop_3}},
-    {"singles-2", 2, {push_3, pop_3}},
-    {"batch-push", 2, {push_2_and_1, pop_3}},
-    {"batch-push-wraps", 2, {push_1_and_2, pop_3}},
-    {"batch-pop", 2, {push_3, pop_1_and_2}},
-    {"producers-1", 1, {push_2, push_1, pop_2}},
-    {"producers-2", 2, {push_2, push_2, pop_2}},
-    {"consumers-1", 1, {push_2, pop_2, pop_1}},
-    {"consumers-2", 2, {push_3, pop_2, pop_1}},
-    {"told-1", 1, {push_2_told, pop_2_told}},
-    {"told-2", 2, {push_3_told, pop_2_told}},
-    {"count", 1, {push_2, pop_2, count}},
-    {"close", 1, {push_2_closed, pop_2_closed, close_it}},
-    {"raise", 1, {push_3, pop_2, raise}},
-    {"bell", 1, {push_2, answer_bell}},
-    {"bell-producers", 2, {push_1, push_1, answer_bell}},
-    {"waits", 1, {push_2_waiting, pop_2_waiting}},
-    {"waits-close", 1, {push_2_to_the_end, pop_to_the_end, close_it}},
-};
+#define PROGRAMS(P)                                                                                \
+  P(singles_1, 1, {push_3, pop_3})                                                                 \
+  P(singles_2, 2, {push_3, pop_3})                                                                 \
+  P(batch_push, 2, {push_2_and_1, pop_3})                                                          \
+  P(batch_push_wraps, 2, {push_1_and_2, pop_3})                                                    \
+  P(batch_pop, 2, {push_3, pop_1_and_2})                                                           \
+  P(producers_1, 1, {push_2, push_1, pop_2})                                                       \
+  P(producers_2, 2, {push_2, push_2, pop_2})                                                       \
+  P(consumers_1, 1, {push_2, pop_2, pop_1})                                                        \
+  P(consumers_2, 2, {push_3, pop_2, pop_1})                                                        \
+  P(told_1, 1, {push_2_told, pop_2_told})                                                          \
+  P(told_2, 2, {push_3_told, pop_2_told})                                                          \
+  P(count, 1, {push_2, pop_2, count})                                                              \
+  P(close, 1, {push_2_closed, pop_2_closed, close_it})                                             \
+  P(raise, 1, {push_3, pop_2, raise})                                                              \
+  P(bell, 1, {push_2, answer_bell})                                                                \
+  P(bell_producers, 2, {push_1, push_1, answer_bell})                                              \
+  P(waits, 1, {push_2_waiting, pop_2_waiting})                                                     \
+  P(waits_close, 1, {push_2_to_the_end, pop_to_the_end, close_it})
+
+#define DEFINE(name_, ...) static const program run_##name_ = {#name_, __VA_ARGS__};
+PROGRAMS(DEFINE)
 
 static void *thread_main(void *arg) {
   size_t self = *(const size_t *)arg;
@@ -304,7 +301,7 @@ static void run_program(const program *p) {
 #ifdef PROGRAM
 
 int main(void) {
-  run_program(&programs[PROGRAM]);
+  run_program(&PROGRAM); /* run_singles_1 and so on */
   return 0;
 }
 
@@ -318,11 +315,10 @@ static void run_rounds(void) {
   }
 }
 
+#define TEST(name_, ...) test_run(run_rounds, (tested = &run_##name_)->name);
+
 int main(void) {
-  for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
-    tested = &programs[i];
-    test_run(run_rounds, tested->name);
-  }
+  PROGRAMS(TEST)
   return test_end();
 }
 

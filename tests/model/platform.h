@@ -2,19 +2,13 @@
  *
  *   #define FQI_PLATFORM_HEADER "tests/model/platform.h"    (fastq.h looks for it from its own folder)
  *
- * -DWEAK=k relaxes the order that fastq.h marks with [Ck]. PROGRAM is defined where a model checker
- * reads this: it takes no copies of a length that it learns only at run time, and no conditions. */
+ * PROGRAM is defined where a model checker reads this: it takes no copies of a length that it learns
+ * only at run time, and no conditions. */
 #ifndef PLATFORM_H_INCLUDED
 #define PLATFORM_H_INCLUDED
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-#ifndef WEAK
-#define WEAK 0
-#endif
-
-#define MODEL_ORDER(mark, order) (WEAK == (mark) ? memory_order_relaxed : (order))
 
 typedef struct fqi_lock {
   pthread_mutex_t mutex;
@@ -28,28 +22,44 @@ typedef struct fqi_thread {
   char unused;
 } fqi_thread;
 
-/* Whether p is the count of the side that pushes; the program knows. */
-static bool model_is_pushed(const size_t *p);
-
 static inline size_t fqi_load(const size_t *p) {
-  const _Atomic size_t *atomic = (const _Atomic size_t *)p;
-  return model_is_pushed(p) ? atomic_load_explicit(atomic, MODEL_ORDER(2, memory_order_acquire))
-                            : atomic_load_explicit(atomic, MODEL_ORDER(4, memory_order_acquire));
+  return atomic_load_explicit((const _Atomic size_t *)p, memory_order_acquire);
 }
 
 static inline void fqi_store(size_t *p, size_t value) {
-  _Atomic size_t *atomic = (_Atomic size_t *)p;
-  if (model_is_pushed(p)) {
-    atomic_store_explicit(atomic, value, MODEL_ORDER(1, memory_order_release));
-  } else {
-    atomic_store_explicit(atomic, value, MODEL_ORDER(3, memory_order_release));
-  }
+  atomic_store_explicit((_Atomic size_t *)p, value, memory_order_release);
 }
 
 static inline bool fqi_cas(size_t *p, size_t expected, size_t desired) {
   return atomic_compare_exchange_strong_explicit((_Atomic size_t *)p, &expected, desired,
                                                  memory_order_acq_rel, memory_order_acquire);
 }
+
+#ifdef PROGRAM
+
+/* What run.sh puts in the place of one of the above to make a twin that must be refused: less order, or
+ * a claim that the line is never reached. */
+#define model_relaxed_load(p)                                                                      \
+  atomic_load_explicit((const _Atomic size_t *)(p), memory_order_relaxed)
+
+#define model_relaxed_store(p, value)                                                              \
+  atomic_store_explicit((_Atomic size_t *)(p), (value), memory_order_relaxed)
+
+static inline bool model_acquire_cas(size_t *p, size_t expected, size_t desired) {
+  return atomic_compare_exchange_strong_explicit((_Atomic size_t *)p, &expected, desired,
+                                                 memory_order_acquire, memory_order_acquire);
+}
+
+static inline bool model_release_cas(size_t *p, size_t expected, size_t desired) {
+  return atomic_compare_exchange_strong_explicit((_Atomic size_t *)p, &expected, desired,
+                                                 memory_order_release, memory_order_relaxed);
+}
+
+#define model_never_store(p, value) assert(false)
+#define model_never_cas(p, expected, desired)                                                      \
+  (fqi_cas((p), (expected), (desired)) ? assert(false), true : false)
+
+#endif
 
 static inline int fqi_lock_init(fqi_lock *l) { return pthread_mutex_init(&l->mutex, NULL); }
 

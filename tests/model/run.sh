@@ -1,54 +1,106 @@
 #!/bin/sh
-# run.sh: the programs of chan.c under the weak-memory model checker GenMC (0.11): RC11, which takes half
-# a minute, and IMM, which takes ten.
+# run.sh [rc11] [imm]: the programs of this folder under the weak-memory model checker GenMC (0.11).
 #
-# Each program must hold. Then the same with one order made relaxed (WEAK=1..4, the marks [C1]..[C4] of
-# fastq.h), for the first programs, where one side only pushes and the other only pops: that must be
-# found. Without genmc there is nothing to run.
+# Each program must hold. Then the same with one order weakened: for every line of fastq.h that has a
+# mark such as "[S1], pairs with", some program must be refused. Without genmc there is nothing to run.
 set -u
 
-cd "$(dirname "$0")" || exit 1
-passed=0
-failed=0
+root=$(cd "$(dirname "$0")/../.." && pwd)
+here=$root/tests/model
 
+# check MODEL SOURCE PROGRAM: prints what the checker explored, or the fault it found. Its cache of
+# instructions reports faults that are none, so it is left off.
+check() {
+  genmc "--$1" --disable-estimation --disable-instruction-caching -- -std=c11 "-DPROGRAM=run_$3" \
+    "$2" 2>&1 | sed -n 's/^Error: /found: /p; s/.*\(error:\)/\1/p
+      s/^Number of complete executions explored: \(.*\)/\1 executions/p' | head -n 1
+}
+
+verdict() { # PATTERN OUTPUT LABEL
+  case $2 in
+  $1) echo "$3: $2" ;;
+  *) echo "FAILED: $3: ${2:-no answer}" ;;
+  esac
+}
+
+# holds MODEL FILE PROGRAM
+holds() {
+  verdict '*executions*' "$(check "$1" "$here/$2.c" "$3")" "$1 $2 $3"
+}
+
+# refused LINE OPERATION WEAKER FILE PROGRAM...: with the operation on that line of fastq.h weakened one
+# of the programs, tried in this order, is.
+refused() {
+  dir=$(mktemp -d) line=$1 operation=$2 weaker=$3 file=$4
+  shift 4
+  mkdir -p "$dir/tests/model"
+  cp "$here"/*.[ch] "$dir/tests/model"
+  sed "${line}s/fqi_$operation(/model_${weaker}_$operation(/" "$root/fastq.h" >"$dir/fastq.h"
+  out=
+  for program; do
+    case $out in
+    *found*) ;;
+    *) out=$(check rc11 "$dir/tests/model/$file.c" "$program") && by=$program ;;
+    esac
+  done
+  rm -r "$dir"
+  mark=$(sed -n "${line}s/.*\(\[[A-Z][0-9]\]\), pairs.*/\1/p" "$root/fastq.h")
+  verdict 'found*' "$out" "line $line, $mark, $weaker $operation, by $by"
+}
+
+# marked MARK OPERATION WEAKER FILE PROGRAM...: the jobs for every such line.
+marked() {
+  lines=$(grep -n "fqi_$2(.*\[$1\], pairs" "$root/fastq.h" | cut -d: -f1)
+  [ -n "$lines" ] || echo "missing $1 $2"
+  shift
+  for line in $lines; do
+    echo "refused $line $*"
+  done
+}
+
+jobs() {
+  for model in ${*:-rc11 imm}; do
+    for file in lockfree chan; do
+      for program in $(sed -n 's/^  P(\([a-z0-9_]*\),.*/\1/p' "$here/$file.c"); do
+        echo "holds $model $file $program"
+      done
+    done
+  done
+  marked S1 store relaxed lockfree spsc_1 spsc_spans_2
+  marked S2 load relaxed lockfree spsc_1
+  marked S3 store relaxed lockfree spsc_1 spsc_spans_2
+  marked S4 load relaxed lockfree spsc_1 spsc_count
+  marked L1 store relaxed lockfree mpmc_1
+  marked L2 load relaxed lockfree mpmc_1
+  marked L3 cas acquire lockfree seen_in
+  marked L4 load relaxed lockfree seen_in
+  marked L5 store relaxed lockfree mpsc_count
+  marked L5 cas acquire lockfree parts_in
+  marked L6 load relaxed lockfree parts_in count_4
+  marked C1 store relaxed chan singles_1
+  marked C2 load relaxed chan singles_1
+  marked C3 store relaxed chan singles_1
+  marked C4 load relaxed chan singles_1
+}
+
+case ${1-} in
+missing)
+  echo "FAILED: no $3 in fastq.h has the mark [$2]"
+  exit
+  ;;
+holds | refused)
+  "$@"
+  exit
+  ;;
+esac
 if ! command -v genmc >/dev/null; then
   echo "skipped: genmc is not installed"
   echo "0 passed, 0 failed, 1 skipped"
   exit 0
 fi
-
-# check MODEL NUMBER [-DWEAK=K]: prints what the checker explored, or the fault it found. Its cache of
-# instructions reports faults that are none, so it is left off.
-check() {
-  genmc "--$1" --disable-estimation --disable-instruction-caching -- -std=c11 "-DPROGRAM=$2" \
-    ${3:+"$3"} chan.c 2>&1 | sed -n 's/^Error: /found: /p; s/^Number of complete executions /executions /p'
-}
-
-verdict() { # EXPECTED OUTPUT LABEL
-  case $2 in
-  *"$1"*) passed=$((passed + 1)) ;;
-  *) failed=$((failed + 1)) && echo "FAILED: $3" ;;
-  esac
-  echo "$3: $(echo "$2" | head -n 1)"
-}
-
-names=$(sed -n 's/^    {"\([a-z0-9-]*\)", [0-9], {.*/\1/p' chan.c)
-for model in rc11 imm; do
-  number=0
-  for name in $names; do
-    out=$(check $model $number)
-    case $out in
-    *found:*) verdict nothing "$out" "$model $name" ;;
-    *) verdict "executions explored" "$out" "$model $name" ;;
-    esac
-    number=$((number + 1))
-  done
-done
-for number in 0 1 2 3 4; do
-  for weak in 1 2 3 4; do
-    verdict "found: " "$(check rc11 $number "-DWEAK=$weak")" "program $number, [C$weak] relaxed"
-  done
-done
-
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+log=$(mktemp)
+jobs "$@" | xargs -L 1 -P "$(nproc)" "$0" | tee "$log"
+failed=$(grep -c '^FAILED' "$log")
+echo "$(($(wc -l <"$log") - failed)) passed, $failed failed"
+rm "$log"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,9 @@
+/* undefined: fqi_mpmc_init_64 */
+#include "../../../../fastq.h"
+
+FQ_MPMC(ints, int);
+
+int main(void) {
+  ints c;
+  return ints_init(&c, 1) != FQ_OK;
+}

@@ -1,0 +1,3 @@
+#define FASTQ_CACHE_LINE 128
+#define FASTQ_IMPLEMENTATION
+#include "../../../../fastq.h"
